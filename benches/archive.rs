@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The archive with many files: time and memory of its opening, with an intact index and without one, and the time of the queries that
 //! the page and the retention make.
 //!

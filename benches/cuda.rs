@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Inference on the GPU, as JSON: kernel and copies against the memory's bandwidth, graphs against single calls, and two
 //! workers around a network that keeps the GPU busy for 3 ms.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! CPU work of the detector on one core: writing tensors, decoding, suppression. Without the network.
 
 use std::hint::black_box;

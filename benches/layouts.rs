@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Decoding and suppression of every output layout on one core: 8400 boxes of 80 classes, of which 300 pass the threshold and
 //! belong to 60 objects. Layouts with suppression in the network are skipped: they hold some hundred boxes.
 

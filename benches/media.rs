@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One second of eight cameras of 4 Mbit/s: into their rings, and from there into a clip each. The time, as a share of a second,
 //! is the share of one core that clips of all of them take.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The motion of the camera: the reduction of a frame to a gray image, and the estimate between two of them.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A network on ONNX Runtime's CUDA provider, as JSON: frames/s of jetwatch's detector, from images in host memory to detections,
 //! in turns with a plain loop of ONNX Runtime over tensors that lie on the GPU already, with the same batch and as many sessions;
 //! and its detections next to those of the CPU.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Drawing over one frame: 20 boxes with labels, with and without the trajectories of their tracks, in 1920×1080 pixels.
 //!
 //! `near`: the same image again and again, as one that was just copied is still in the CPU's caches; `far`: eight in turns,

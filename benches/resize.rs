@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Scaling a crop on the CPU, by size of the crop and of the result; and scaling and converting the `I420` images of video decoders.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The synthetic scene, per frame: drawing at a network's inner size, and the ground truth.
 
 use std::hint::black_box;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Time per crop of a secondary network: 10 objects per frame, in batches of 1, 4 and 10, with all steps of a worker
 //! (scaling, writing the tensor, the network, reading its scores).
 //!

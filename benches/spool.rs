@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the spool costs, as JSON: bytes written to the device for each message, CPU time for each message, the time to open.
 //!
 //!     make bench BENCH=spool ARGS="FOLDER"

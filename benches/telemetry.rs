@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Cost of a range: on the timeline with no tool attached, in the histograms that are always on, and in a trace.
 //!
 //!     make bench BENCH=telemetry

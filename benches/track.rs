@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Time per frame of each tracker: 100 tracks and 100 detections, and ten times as many.
 //!
 //! Two scenes in a 1920×1080 image, both with boxes that jitter by a few percent and 5 % of the detections missing:

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Own evaluation of profiles: the share of each stage that each source takes, from the JSON of `jetwatch report`.
 
     jetwatch report --format json --table nvtx_source_sum FILE... | examples/report_json.py

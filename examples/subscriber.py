@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Prints the counts, track events and analytics events of all devices: `examples/subscriber.py [HOST [PORT]]`.
 
 Needs paho-mqtt 2 (`pip install paho-mqtt`). It subscribes with QoS 1: after a reconnect the daemon sends unacknowledged messages

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Converts a detector of Darknet into a model folder: YOLOv3, YOLOv3-tiny, YOLOv4, YOLOv4-tiny and networks built like them.
 
     python3 -m venv venv && venv/bin/pip install -r models/requirements-import.txt

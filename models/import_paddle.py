@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Converts a network of PaddlePaddle 2 into ONNX: a detector with convolutions, such as those of PaddleDetection.
 
     python3 -m venv venv && venv/bin/pip install -r models/requirements-import.txt

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tests of models/import_darknet.py and models/import_paddle.py on networks made here: `python models/import_test.py` (needs
 requirements-test.txt; with the jetwatch binary, which JETWATCH or PATH names, it checks the model folders, too).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the importers share: an ONNX network that grows operator by operator, and the files of a model folder."""
 import contextlib
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes an INT8 network of a float detector, and says how much accuracy it may lose.
 
     python3 -m venv venv && venv/bin/pip install -r models/requirements.txt

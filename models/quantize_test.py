@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tests of models/quantize.py on networks and pictures made here: `python models/quantize_test.py` (needs requirements-test.txt
 and the jetwatch binary: JETWATCH, PATH or target/).
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Copies counters that only root can read, for jetwatch-readings.service: `jetwatch-readings.sh [ROOT]`.
 #
 # Copies single numbers every 2 seconds to the same paths below /run/jetwatch-readings, which every user may read. ROOT is a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Trackers allocate only while the number of objects reaches a new maximum: counted by the allocator, which is why this is a program
 //! of its own.
 

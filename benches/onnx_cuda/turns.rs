@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Frames/s of groups of threads that take turns, so that a machine whose speed varies is the same for all of them.
 
 use std::sync::Barrier;

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the events of all boxes into PostgreSQL: none lost, none twice.
 
     consumer.py --broker mqtt://node1 --broker mqtt://node2 --database 'host=db dbname=fleet user=consumer'

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parts of models/quantize.py: one step from a float detector to an INT8 one in each file.
 
     spec          model.yaml as the daemon reads it; mistakes of the person who calls

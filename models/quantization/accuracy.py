@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Average precision as COCO defines it (mean over classes and over IOU 0.50, 0.55 … 0.95; 101 recall points; at most 100
 detections of a picture), in numpy, and the paired bootstrap over pictures.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranges of activations: one histogram for each tensor over the calibration pictures, and four ways to cut it.
 
     minmax      all that was seen

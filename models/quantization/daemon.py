@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The daemon's own image processing and decoders, from the `jetwatch` binary: there is no second copy of them here.
 
 `jetwatch model decode` serves a whole search in one process; src/tools/models/decode_session.rs describes its protocol.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each layer's own error in 8 bits: beside every layer of the float network runs a copy of it that reads rounded numbers.
 
 Both read the float network's activations, so what is measured is made by this layer and no other. Two things follow:

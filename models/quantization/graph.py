@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A float network made ready: opset 13 to 17, IR version, weights that are no inputs, BatchNorm and Identity folded; and
 the list of layers that can be quantized.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A network that is run on pictures and judged: by average precision against what is known, and by how far its
 candidates drift from those of the float network."""
 import statistics

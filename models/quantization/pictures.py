@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures as input tensors, written by the daemon, with what is known to be in them: from a COCO file, or what the float
 network finds in them.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """QuantizeLinear and DequantizeLinear written into a float graph, for one of two readers.
 
 tensorrt  Symmetric int8. A chosen layer reads its activations through Q and DQ; its weight stays FP32 and goes through Q

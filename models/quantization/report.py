@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is told: tables, report.json, TensorRT's calibration cache, the entry in model.yaml."""
 import hashlib
 import re

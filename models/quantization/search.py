@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which layers stay in float: chosen by measurement, and the choice itself judged on pictures it has not seen.
 
 On a set of pictures: variants (how ranges are cut, biases corrected or not) compete by the drift of candidates; with the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model folder as the daemon reads it: `jetwatch model decode` gives the checked values of model.yaml."""
 import os
 from dataclasses import dataclass

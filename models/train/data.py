@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures and boxes on the GPU, and what is done to them before each step.
 
 A set is a folder with `images/` and `annotations.json` (COCO's format, as `jetwatch dataset` and label_video.py write it); annotations with

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """weights.pt → ONNX: batch normalization folded into the convolutions, the input scaled by jetwatch, opset 13, any batch size.
 
     export.py --weights DIR/weights.pt --out street-nano_fp32.onnx [--batch N]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Frames of a video with boxes made by a YOLOX network, as a set for train.py.
 
     label_video.py --video FILE --teacher yolox_nano.onnx --out DIR --classes person=person vehicle=car,bus,truck [--from 0.0 --to 0.66] [--every 3]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which cell answers for which object, and how wrong the answers are.
 
 Task-aligned assignment (TOOD, Feng et al. 2021): an object goes to the cells within its box whose score^0.5 * IOU^6 is highest. The score's

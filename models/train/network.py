@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The network street-nano: a plain convolutional, anchor-free detector.
 
 Only convolution, batch normalization (folded at export), ReLU, addition, concatenation, nearest-neighbor upsampling by 2 and the final

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Detections of a set and their average precision, while training. `jetwatch eval` gives the figures that count."""
 import numpy
 import torch

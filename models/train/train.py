@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Trains street-nano. `models/train/run` does everything around it: draws the scenes, labels the videos, exports.
 
     train.py --scenes DIR --check DIR [--frames DIR …] --out DIR [--minutes 7] [--seed 1]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch bench`: the speed of the pipeline, or of a part of it, on this machine.
 //!
 //! One run is measured in this process. Several (`--processes`, `--sweep`, `--repeat`, `--compare`, `--streams`) are separate

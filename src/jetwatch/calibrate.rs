@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch calibrate`: frames of a camera or video as images, for INT8 calibration.
 
 use std::io::{IsTerminal, Write, stderr};

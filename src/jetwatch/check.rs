@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch check`: checks that what the configuration names works on this machine.
 
 mod metrics;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch dataset`: labeled images of the built-in street, in formats for training tools and `jetwatch eval`.
 //!
 //! Arguments, progress line and summary; `jetwatch_traffic` draws the scenes and writes the files.

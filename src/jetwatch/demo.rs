@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch demo`: runs the whole pipeline, and prints its messages as a subscriber receives them.
 
 use std::collections::BTreeMap;

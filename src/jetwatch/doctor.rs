@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch doctor`: checks of the installation on the machine itself.
 //!
 //! Each [`Check`] prints lines that begin with `ok`, `wrong` or `unknown`. The checks are those of `jetwatch_doctor`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch eval`: the accuracy of a model on annotated images, with the daemon's own image processing.
 
 use std::io::{IsTerminal, Write, stderr};

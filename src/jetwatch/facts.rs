@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch facts`: what is known of this machine, as JSON for `jetwatch check --offline` elsewhere.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The network for a first video or camera: one that is on this machine, else one that is fetched, else `street-nano`.
 //!
 //! Called by `jetwatch demo` when no model is given. `street-nano` was made for drawn scenes, so it comes last, with a line

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch health`: whether a running daemon is healthy, as an exit code for scripts. It reads the file that the daemon writes.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The command line: one file per subcommand, each with `run(args)`. Called by `main.rs`.
 
 // First: its macros replace those of the standard library in all files below.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch manual`: writes the manual pages and shell completions. Hidden: `cross/build` calls it for the package.
 //!
 //! It is not a subcommand of the derived command line, because the completions would offer it.

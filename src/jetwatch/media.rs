@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch media`: the files of snapshots, clips and recordings, for the operator. It works beside a running daemon.
 
 use std::path::PathBuf;

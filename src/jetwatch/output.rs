@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Standard output and standard error of the commands. This crate uses the macros `println!`, `print!` and `eprintln!` of this
 //! file: those of the standard library panic when a pipe is closed, so that `| head -1` would abort with a core dump.
 //!

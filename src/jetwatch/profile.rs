@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch profile`: records the daemon with nsys, on this machine or over ssh, and reports on the profile.
 
 use std::fs;

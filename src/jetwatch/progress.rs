@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Progress lines on a terminal: of a run, of the build of an engine, of a download. Without a terminal they are hidden.
 
 use std::sync::LazyLock;

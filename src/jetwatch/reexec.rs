@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Executes this program again with environment variables that libraries read.
 //!
 //! A program cannot safely change its own environment once other code reads it, and a variable in a service file is missing

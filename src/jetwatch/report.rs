@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch report`: tables, comparisons and plots of profiles and benchmarks. `jetwatch_nsys` computes them.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! SIGINT and SIGTERM end the run, a second one ends the process at once; SIGUSR1 writes DOT graphs, SIGHUP reloads the
 //! configuration.
 

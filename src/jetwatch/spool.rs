@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch spool`: what waits for the broker, or for a webhook, outside of the daemon.
 
 use std::collections::BTreeMap;

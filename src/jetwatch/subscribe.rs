@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch subscribe`: prints the messages of a broker.
 
 use std::io::{ErrorKind, Write, stdout};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch test-clip`: writes the H.264 video that `jetwatch doctor` decodes. Hidden: `cross/build` calls it for the package.
 //!
 //! It is not a subcommand of the derived command line, because the completions would offer it.

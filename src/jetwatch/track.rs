@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch track`: runs the daemon's tracker on files of detections in MOTChallenge text format.
 //!
 //! It scores the trackers on public sequences, and tries settings on recorded detections without a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch tune`: compares, applies and restores the settings of the machine that the configuration requests.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch update`: updates of the program and of models, which are verified by recorded detections and by the health of the daemons, and
 //! rolled back.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch user`: who may open the page of the daemon. Passwords come from a prompt or from standard input, never from the command
 //! line, which others can read.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared by the checks of tests/appliance: expectations, systemd, the journal and MQTT as seen inside of the machine.
 
 Every expectation is one printed line, `ok` or `FAILED`; the last line is `appliance: N passed, M failed`.

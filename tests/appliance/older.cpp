@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the compiler's C++ library wants of a C library newer than the machine's: see `c++` next to this file.
 #include <unistd.h>
 

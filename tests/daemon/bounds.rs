@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What one client can cost the daemon: the most expensive input that each path of the page, the metrics and each command accept, as
 //! often at a time as it is admitted. The processor time and the memory of the process are bounded, and others log in meanwhile.
 //!

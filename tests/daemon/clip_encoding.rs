@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Video of sources that bring no encoded stream: encoded by the machine's encoder within its limits, read back by FFmpeg.
 
 use crate::support;

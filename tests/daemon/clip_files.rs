@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Encoded streams of real sources as files: captured before the decoder, written as fragmented MP4, and read back by FFmpeg and
 //! by GStreamer's demuxer.
 

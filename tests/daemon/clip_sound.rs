@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Sound in clips: AAC of real sources as it comes, in step with the images, read back by FFmpeg.
 
 use crate::support;

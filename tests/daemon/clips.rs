@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Clips by the real daemon: an H.264 stream that is played as a camera brings it, a network, and the files that are kept.
 
 use crate::support;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Commands over MQTT to the real daemon: sources of templates are added and removed, and nothing else is possible.
 
 use crate::support;

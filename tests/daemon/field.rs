@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What users of other projects reported of cameras, tried here. Each row names a public thread; the list with results is
 //! docs/src/field.md.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One recorded run of two cameras through the encoders of other systems' shapes: each message fits the schema of its shape in
 //! `configs/`, and all of them are those of `tests/golden/formats/`.
 //!

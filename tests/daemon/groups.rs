@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Groups of labels from the configuration to the messages: the real binary on a scene with ground truth.
 
 use crate::support;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! GStreamer's log: through jetwatch's by default, and by GStreamer itself where its own variables are set.
 
 use crate::support;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Announcements to Home Assistant at a real mosquitto, by the real binary. What Home Assistant makes of them is tested by
 //! `tests/homeassistant`.
 

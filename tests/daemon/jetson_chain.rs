@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Cameras, servers and files through the units of a virtual Jetson: which unit decodes and scales, in how many steps,
 //! what is refused, and what happens when a unit or an element is missing.
 //!

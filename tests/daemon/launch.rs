@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `launch:` fragments: what runs in gst-launch-1.0 and ends in video runs here, also with demuxers and decodebin.
 
 use crate::support;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Ten sources started and stopped forty times leak no thread, file descriptor or memory.
 
 use crate::support;

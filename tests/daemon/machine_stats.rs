@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Sensors and throttling in the messages of the real daemon, which runs on virtual Jetsons of files that
 //! change while it runs, and on this machine.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The running program and its pipeline: sources, recordings, messages and the page. One module per topic.
 
 #[macro_use]

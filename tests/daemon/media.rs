@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Snapshots, retention and a device without space, by the real binary on the drawn scene.
 
 use crate::support;

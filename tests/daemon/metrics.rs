@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Metrics over real connections: who may read them, what else is refused, clients that are slow or many, and the real daemon.
 
 use crate::publish_access::authority;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Retained messages of a killed daemon: the next run cleans them up. The real binary and a real mosquitto.
 
 use crate::support;

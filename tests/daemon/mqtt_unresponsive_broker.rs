@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A broker that goes silent without closing the connection, as behind a dead link. It is simulated here, because a
 //! real one cannot do so at a given moment.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `sources[].offline_hold_s` with the real daemon: a source that is away for longer is reported once, one that is away for less never.
 
 use crate::support;

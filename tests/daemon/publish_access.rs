@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Access: passwords, TLS, brokers that refuse, and brokers that support only MQTT 3.1.1.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.

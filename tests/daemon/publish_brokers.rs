@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Several brokers tried in turn, and what MQTT 5 adds: expiry of messages, response topics. Real mosquittos.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.

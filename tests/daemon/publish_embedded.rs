@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The embedded broker with the clients of mosquitto.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.

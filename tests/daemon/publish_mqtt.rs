@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The MQTT sink against a real mosquitto: no message is lost, and retained messages are correct.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.

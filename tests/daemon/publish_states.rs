@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Events and states with a broker each (`publish.mqtt.states`): the real daemon and two real mosquittos.
 
 use crate::support;

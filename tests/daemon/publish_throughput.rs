@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Throughput of the MQTT sink in events/s, and CPU time per event. Asserts that all arrive, and prints the figures:
 //! `cargo nextest run --release --success-output immediate --test daemon publish_throughput`.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Every message that is produced is described by `configs/messages.schema.json`, which is made from the structs of the
 //! messages, and wrong ones are refused by it.
 //!

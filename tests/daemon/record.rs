@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Recordings, made by the real binary and read back by GStreamer's own demuxers and decoders.
 
 use crate::support;

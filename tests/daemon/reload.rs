@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Reload of the configuration while the daemon runs: the real binary, real files, SIGHUP.
 
 use crate::support;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The daemon as a process: the real binary, real signals, real files, real exit codes.
 
 use crate::support;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The daemon with other formats and a real broker: a consumer sees valid messages of each shape, and our own are as without them.
 
 use crate::support;

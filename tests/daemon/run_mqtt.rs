@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The daemon and its brokers: embedded, absent at the start, killed during the run, refusing.
 
 use crate::support;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Analytics from the configuration to the messages: the real binary on a scene with ground truth.
 //!
 //! Its counts are compared with those that this file computes from the ground truth.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Schedules with the real daemon: they change during the run, and a reload changes them without a restart of their sources.
 
 use crate::support;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! No secret of a configuration is in anything that the program writes or answers. A marker stands wherever the schema of the
 //! configuration has a text that can hold a secret, and each server of this test refuses the credentials that it is given.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Sources with real media, real servers and damaged data.
 
 use crate::support;

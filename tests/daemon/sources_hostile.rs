@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Servers and files that block, stop in the middle of an answer, or answer nonsense: the source is retried, its thread stays
 //! responsive, and the process survives.
 

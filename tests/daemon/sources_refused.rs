@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Servers that refuse: credentials, streams and certificates. The account of a camera is not tried without end, the reason names
 //! a remedy, and a reload tries again at once.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Video that a phone recorded upright or upside down: the file says how it is to be rotated, and its frames arrive so.
 
 use crate::support;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! No event is lost: the daemon is killed, the broker is away for long, the machine loses its power, the disk is small. What the daemon
 //! wrote as JSON lines is the truth; a subscriber that is there all the time is compared with it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Switches over MQTT with the real daemon and mosquitto: detection, rules and score thresholds, and their retained states.
 
 use crate::support;

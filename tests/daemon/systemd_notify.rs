@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Messages of the daemon to systemd (`sd_notify(3)`), received on a socket of the test: ready after the first frames,
 //! watchdog messages, and stopping.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The units are for systemd 245 (Ubuntu 20.04, JetPack 5): newer directives are in drop-ins that are copied manually.
 //!
 //! systemd ignores an unknown directive with a warning, so that a sandbox could be open unnoticed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The doubles of L4T's elements themselves: pads, properties, images, refusals and counts. Tests with them are only as good as
 //! the doubles.
 

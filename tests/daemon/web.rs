@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The page over real connections: log-ins, lists, streams, what is refused, and the real daemon. Who may do what is tested in
 //! `web_roles.rs`, clients that are slow, many or malicious in `web_clients.rs`; what a browser shows by `make web-test`.
 

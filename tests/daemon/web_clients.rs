@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Clients of the page that are slow, many or malicious: what they ask for is refused, they keep no one out, and cost the daemon no more
 //! than its limits.
 

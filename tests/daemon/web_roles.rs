@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Each path of the page, by each method, for each role and scope. The table is compared with the paths of the program: one that is new
 //! needs a row here.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The checks of the installation that the page starts.
 
 use serde_json::{Value, json};

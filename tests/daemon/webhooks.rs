@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Webhooks against a real HTTP endpoint that fails, hangs, refuses and is away: every event arrives once it can, in order, signed,
 //! and over the end of the process.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The figures of `jetwatch eval` against pycocotools, on a committed case and on new random ones.
 //!
 //! The random ones need python3 with pycocotools; without it the test is skipped with a message.

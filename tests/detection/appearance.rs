@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Appearance in the association: two walkers, a red and a blue one, meet and turn back, so that each is where the other was expected.
 //! The whole pipeline with the real ONNX Runtime: a tiny network that the test writes gives the mean color of a crop as its embedding.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tracks of a camera that shakes, with and without the estimate of its motion: the real program on drawn scenes, against their
 //! ground truth. What the scripted detector sees is the same in both runs.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The output layouts that are not of the YOLO family against an independent numpy reference:
 //! `tests/reference/layouts_others.py`.
 

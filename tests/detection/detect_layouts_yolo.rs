@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Output layouts against independent numpy references, `tests/reference/layouts_yolo.py` and `layouts_others.py`: from the keys of
 //! `model.yaml` to the candidates. The YOLO families; [`agrees`] is for all.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The ONNX Runtime detector with the real library, on tiny networks that the tests write themselves and, where
 //! `JETWATCH_TEST_DATA` is set, on yolox_nano.
 //!

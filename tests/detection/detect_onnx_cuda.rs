@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The ONNX Runtime detector with everything on the GPU: images, tensors, graphs.
 //!
 //! With the double of libcuda, in whose memory ONNX Runtime's CPU provider runs the layers; on a real GPU, by `tests/gpu/run`, with

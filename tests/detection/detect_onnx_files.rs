@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Networks that keep weights in other files, and networks that take images as bytes: with the real library, on tiny
 //! networks that the tests write themselves.
 //!

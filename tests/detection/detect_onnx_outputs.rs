@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Networks with several outputs, whole numbers among them, and with inputs next to the images: with the real library, on
 //! tiny networks that the tests write themselves.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The daemon's TensorRT detector, from the ONNX file to the detections: with the doubles of TensorRT and of libcuda.
 //!
 //! The doubles compute one known function. The network here computes the same in ONNX's own operators, so that ONNX Runtime

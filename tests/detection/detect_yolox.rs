@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! YOLOX decoding and suppression against an independent numpy reference: `tests/reference/yolox.py`.
 
 use jetwatch_detect::nms;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch engine` on doubles of TensorRT and of libcuda, and on NVIDIA's real TensorRT-RTX without a GPU.
 //!
 //! The doubles are where `tests/nvidia_doubles/build` puts them, the real library at `JETWATCH_TENSORRT`; a test for which

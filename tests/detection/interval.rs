@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Skipped frames, with the real binary: all of them are published, in order. Where their tracks are is tested in `camera_motion`, and
 //! for each tracker in `interval_trackers`.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Detection: models, detectors, the bindings of NVIDIA's libraries, and what is inferred of which frame. One module per topic.
 
 #[macro_use]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch model init` for classifiers: networks that the test writes become model folders, which the daemon runs as
 //! secondary networks.
 //!

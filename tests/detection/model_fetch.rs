@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Downloads from servers that disconnect, send wrong data, hang and redirect; the file is complete and correct, or absent.
 
 use crate::support::file_server;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! ONNX files: summary, diagnostics and `model.yaml` templates of real ones, of ones that the test writes, and of damaged ones.
 
 use crate::support::onnx_file;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The GPU and its driver: buffers, error texts, and the inference session of one worker with the loopback network.
 //!
 //! On the double of libcuda, which the tests build, and on a real GPU where there is one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The preprocessing kernel against the CPU: equal to the detectors' tensor writer bit for bit, and every other number
 //! format and NV12 against formulas of their own.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Images in NVMM that the GPU reads in place: the same tensors as by the copy, each buffer of a pool registered once, and
 //! every unexpected layout refused without harm.
 //!

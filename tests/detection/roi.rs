@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Region of interest: the crop before scaling, and boxes in coordinates of the whole image.
 
 use crate::support;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The daemon with a real network in the real ONNX Runtime: a tiny one that the test writes itself.
 //!
 //! Needs `ORT_DYLIB_PATH`; without it the tests are skipped with a message.

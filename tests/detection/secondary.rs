@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Secondary networks behind the scripted detector, in the real binary and the real ONNX Runtime: tiny networks that the tests
 //! write themselves classify crops of the synthetic scene; the results are compared with its pixels.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Our own network, from the committed files: its accuracy on scenes that it was not trained on, in each precision, and
 //! the demo with its score.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! NVIDIA's TensorRT libraries through our vtables: TensorRT-RTX's builder, parser and runtime, and the lean runtime, on a machine
 //! without a GPU.
 //!

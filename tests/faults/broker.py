@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A broker that loses nothing that it has acknowledged, or one with a fault: `broker.py PORT FILE [MODE]`.
 
 Each message is in FILE, as one line of JSON, before it is acknowledged; so a kill at any moment loses no acknowledged one. mosquitto

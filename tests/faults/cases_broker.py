@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kills of the daemon and of the broker, outages, and brokers with faults."""
 import random
 import signal

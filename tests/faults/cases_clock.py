@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wall clock of the daemon is set while it runs: NTP after a start without a battery for the clock, or an administrator."""
 import datetime
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Power cuts and full disks: ext4 images and a tmpfs that others fill. They need root and loop devices."""
 import calendar
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recording on a device that others fill: recording stops and says so, events go on, and it records again when there is space."""
 import json
 import subprocess

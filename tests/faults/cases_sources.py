@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cameras that are taken away, RTSP servers that lie, and sources that join and leave. The messages of all others must arrive."""
 import os
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A storm: mosquitto and the daemon are killed and stopped, sources change, the disk fills, clients of the page come and go, commands flood
 the daemon and its clock is set, all at moments that a seed chooses, at the same time. No event may be lost.
 

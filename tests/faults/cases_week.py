@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A compressed week: one daemon, files at full speed, sources that come and go, reloads, and a broker that is killed, for half an hour."""
 import os
 import random

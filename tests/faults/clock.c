@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Shifts the wall clock of one process, and no other clock: LD_PRELOAD=clock.so JETWATCH_CLOCK=FILE. FILE has the shift in nanoseconds, as
  * 8 bytes in the machine's order; it is mapped, so that a change is seen at once. Made and used by cases_clock.py. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A daemon and a broker with a folder of their own, and what is measured of them. Every case uses it."""
 import json
 import os

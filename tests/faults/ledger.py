@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was made and what has arrived: the JSON lines of the daemon against the file of the broker. Both are read as they grow."""
 import collections
 import json

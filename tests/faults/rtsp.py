@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RTSP servers in this process: a camera that sends Motion JPEG over TCP (RFC 2326, RFC 2435) and can be taken away, and cameras that lie.
 
 The images are baseline JPEG with 4:2:0 and the standard Huffman tables, as jpegenc writes them; cases_sources.py makes them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of the Ansible role on two booted containers; tests/fleet/ansible starts it. Ends with `fleet: N passed, M failed`.
 
 Each box has a mosquitto of its own, as in the small form, with a user and a password. Ansible comes in over ssh, through the name space of

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """How fast examples/fleet/consumer.py writes into PostgreSQL: `tests/fleet/bench SIMULATOR [EVENTS]`, or `make fleet-bench`.
 
 The consumer makes its session and ends. About EVENTS events of `tests/fleet/simulate` are published; then the consumer is started, and the time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Brokers and the database of the tests: three nodes of RabbitMQ or NATS, or one mosquitto, and PostgreSQL, out of the Debian that
 `install engines` makes. They run in the name spaces of the test (tests/fleet/enter), so their ports are fixed and end with it.
 RabbitMQ runs by the files of examples/fleet/rabbitmq, in which only addresses, TLS and the paths of a node are replaced.

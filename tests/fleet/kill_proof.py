@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Rows in the table = events that happened: `tests/fleet/run rabbitmq|nats MINUTES BINARY SIMULATOR`, or `make fleet-test`.
 
 Three nodes of the broker, PostgreSQL, examples/fleet/consumer.py, 200 boxes of `tests/fleet/simulate` and 3 daemons with synthetic sources run

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What a connection and an event cost a broker: `tests/fleet/sizing SIMULATOR [BOXES] [SECONDS]`, or `make fleet-sizing`.
 
 For mosquitto by its example and for three nodes of RabbitMQ by theirs: with examples/fleet/consumer.py and PostgreSQL behind it, BOXES

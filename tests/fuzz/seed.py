@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the inputs that fuzzing starts from, tests/fuzz/seeds, and the words in tests/fuzz/parsers.dict.
 
 Run it again when a format or the way in which a target reads its bytes has changed: `tests/fuzz/seed.py`. Parsers start from

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Times the preprocessing kernel alone, launch behind launch in one CUDA graph, so that neither the host's calls nor a copy are in it.
 
     kernel.py preprocess.ptx    prints one JSON object: microseconds for each launch and bytes moved, by batch and by sets of buffers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What must hold. Each case leaves the daemon, the broker and Home Assistant running, with all sources."""
 import json
 import signal

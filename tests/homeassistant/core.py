@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real Home Assistant in the Debian of `install`: its process, and its own interfaces. No file of its own is made by hand."""
 import http.client
 import json

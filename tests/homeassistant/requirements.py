@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints what pip is to install beside Home Assistant: `python requirements.py`, called by `install`.
 
 Home Assistant would install it by itself at its first start. An integration imports others that it depends on, or that only have to

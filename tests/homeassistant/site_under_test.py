@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A mosquitto and a daemon with a folder of their own. The daemon's machine are the files of a Jetson Xavier NX."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A WebSocket client for JSON messages (RFC 6455), as small as the tests need it."""
 import base64
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares the journal with the expected log of the daemon: started by systemd in tests/journald/run.
 
 Every expectation is one printed line, `ok` or `FAILED`; the last line is `journald: N passed, M failed`.

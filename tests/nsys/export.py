@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes a large export as nsys would, to measure `jetwatch report` with: ranges on some threads, each with a call and a kernel.
 
     export.py FILE [--ranges N] [--samples N]

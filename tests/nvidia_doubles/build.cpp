@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Building a plan: checks, progress steps, resulting layers.
 #include <algorithm>
 #include <chrono>

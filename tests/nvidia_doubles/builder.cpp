@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IBuilder and IOptimizationProfile.
 #include "builder.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Implicit INT8 of generations 8 and 10: the user's calibrator is called as the vendor documents it.
 #include "builder.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IExecutionContext: shapes and addresses are checked as the vendor documents them, then the double's function runs.
 #include "context.h"
 

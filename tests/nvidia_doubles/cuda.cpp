@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A libcuda for machines without a GPU: the driver's functions that jetwatch calls, on the host's memory.
 //
 // It does what NVIDIA documents: it checks arguments and handles, runs streams in order and at once, records graphs and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by all parts of the double: see double.h.
 #include "double.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by all parts of the double: abort on wrong use, live objects, messages.
 //
 // Wrong use (a wrong slot, a dead object, a pointer to something else) ends the process with a message that begins with

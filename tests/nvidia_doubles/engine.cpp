@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ICudaEngine and IEngineInspector.
 #include "engine.h"
 

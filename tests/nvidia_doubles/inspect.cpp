@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Output of IEngineInspector: a plan's layers and bindings in the vendor's format.
 #include "engine.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One step of the double's function, as host and kernel see it: see README.md for what it computes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // INetworkDefinition, ITensor and ILayer. Networks come from the double's parser; layers cannot be added manually.
 #include "network.h"
 

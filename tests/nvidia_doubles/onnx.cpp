@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the few fields of ONNX's protocol buffers that the double needs; the numbers are those of onnx.proto.
 #include "onnx.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small reader of ONNX files: what the double's parser needs of them, and no weights.
 #pragma once
 

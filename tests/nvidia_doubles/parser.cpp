@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nvonnxparser::IParser: a library of its own, as the vendor's is, on top of the double of libnvinfer.
 #include <fstream>
 #include <iterator>

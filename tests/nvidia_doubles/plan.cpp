@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The double's plan: a format of its own, with the version in front and a checksum behind.
 #include "plan.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The double's network, and its plan.
 #pragma once
 

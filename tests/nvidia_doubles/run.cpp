@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Running the double's function: see run.h, and README.md for what it computes.
 #include "run.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Running the double's function: on a GPU, on a libcuda that is a double itself, or at once on host memory.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IHostMemory, IRuntime and the library's own functions.
 #include "runtime.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The double used through NVIDIA's own inline methods, as a C++ program would: `build --check` runs it.
 //
 // It makes small ONNX files, parses, builds, deserializes and runs them on host memory, compares with the function of

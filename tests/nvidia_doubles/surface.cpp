@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A libnvbufsurface for machines that are no Jetson: images of NVMM in the host's memory.
 //
 // Surfaces are of the kind that Jetson's elements hand on: one image in a surface array, with a descriptor, without an address

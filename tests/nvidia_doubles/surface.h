@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the double of libnvbufsurface and its users: the layout of a surface in L4T 35 and 36, and its EGL image.
 //
 // The names of functions and the places of fields are NVIDIA's, because callers meet them so; all else here is our own. Checks at the

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes what a double does not serve, read out of the vendor's own headers.
 
 For each class of virtual methods that a double can implement, a class below the same name in a namespace `unserved`

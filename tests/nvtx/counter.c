@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A tool for NVTX that counts: how often ranges of each name were pushed and popped, or started and ended across threads,
  * and which threads have names.
  *

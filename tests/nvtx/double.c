@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A tool for the tests of src/appliance/nvtx: it checks the tables that it is given, and writes a line for each call to NVTX_DOUBLE_LOG.
  *
  * NVTX_DOUBLE_MODE: `all` takes the functions of both modules, `core` those of CORE alone, `refuse` those of both, and then fails.

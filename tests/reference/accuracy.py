@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """COCO's own evaluation of detections, for tests/detection/accuracy.rs and for checks of `jetwatch eval`.
 
     accuracy.py judge ANNOTATIONS.json DETECTIONS.json [THRESHOLD]   print the numbers as JSON

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Networks of Darknet, and an independent computation of them in numpy; models/import_test.py compares the importer with it.
 
 Networks of the published structures of YOLOv4-tiny and YOLOv3-tiny, and one of the blocks of YOLOv4, get random weights. Their files

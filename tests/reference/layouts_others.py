@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Independent reference of the output layouts that are not of the YOLO family; needs numpy only.
 
     python3 tests/reference/layouts_others.py

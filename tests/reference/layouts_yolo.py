@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Independent reference of the output layouts of the YOLO families, in numpy; writes tests/golden/layouts.
 
     python3 tests/reference/layouts_yolo.py

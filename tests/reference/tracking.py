@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of tracks by motmetrics and TrackEval, to compare with those of `jetwatch track --metrics`.
 
     python3 -m venv .cache/tracking

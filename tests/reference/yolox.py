@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Independent reference of YOLOX decoding and class-aware suppression, in numpy; writes the golden files of the tests.
 
     yolox.py decode tests/golden/yolox_decode.json

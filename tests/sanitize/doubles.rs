@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The tests of `tests/` that run the code of `jetwatch-nvidia` on the doubles of NVIDIA's libraries, as a program that is small
 //! enough to be built with a sanitizer. `run` does so.
 

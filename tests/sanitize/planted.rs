@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A program with one error of each kind, by which `run` sees that the sanitizer is there and reports: `planted address | thread`.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Runs of `jetwatch bench` and their results.
 
 use std::fs;

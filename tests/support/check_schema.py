@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks values against a JSON Schema. Standard input: {"schema": SCHEMA, "cases": [[IS_VALID, VALUE], …]}. Prints each value that is
 valid and should not be, or the other way around, and then ends with 1; so does a schema that is none.
 """

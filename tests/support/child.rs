@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tests that run in a process of their own: such a test starts this program again for itself alone.
 
 use std::env;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A classifier that distinguishes bright images from dark ones, as a tiny ONNX file in a model folder.
 //!
 //! ```text

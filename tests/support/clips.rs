@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Small video clips that the tests encode with GStreamer.
 
 use std::path::{Path, PathBuf};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A standalone source that stores what it delivers for the test.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A GPU for tests: the double of libcuda in a child process, and the real one next to it where the machine has one.
 //!
 //! The loader finds libcuda by a variable that must be set before the process starts, so each test starts itself again.

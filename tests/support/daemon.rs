@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The real binary with a configuration of the test.
 
 use std::fmt::Write as _;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What FFmpeg reads of a file: a reader that is not ours.
 
 use std::path::Path;

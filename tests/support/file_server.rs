@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! An HTTP server with one file that answers with given faults, one connection after the other.
 
 use std::io::{Read, Write};

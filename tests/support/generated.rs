@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Files of the source tree that are generated from declarations.
 
 use std::fs;

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """A camera over HTTP for the tests, or over HTTPS with a file that has certificate and key.
 
     http_camera.py IMAGE STREAM [CERTIFICATE]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A camera over HTTP or HTTPS as a child process, and certificates for it.
 
 use std::io::{BufRead, BufReader};

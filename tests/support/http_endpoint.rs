@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! An HTTP endpoint that answers POST requests as it is set, and keeps what it received.
 
 use std::collections::HashMap;

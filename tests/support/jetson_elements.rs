@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Doubles of L4T's GStreamer elements for tests: the plug-in, built on demand, and the folder through which tests break the
 //! machine and see which engine did what. See `tests/virtual_jetson/README.md`.
 #![allow(dead_code)]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Shared by the integration tests. Each test binary uses a part of it.
 #![allow(dead_code)]
 

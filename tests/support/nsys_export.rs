@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Exports as nsys wrote them from 2021 to 2025: tables and columns as documented, filled with one small capture.
 //!
 //! The capture is made up so that every number of the report can be worked out manually: two frames of one source go through

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A network that gives fixed rows, shifted by the mean of its input, as a tiny ONNX file.
 //!
 //! ```text

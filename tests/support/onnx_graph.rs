@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Writes tiny ONNX files, operator by operator.
 //!
 //! The messages themselves are written in `onnx_message.rs`. Each test binary uses a part of it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! ONNX's protobuf messages, as far as the tests need them: by field number, as ONNX's `onnx.proto` defines them.
 #![allow(dead_code)]
 

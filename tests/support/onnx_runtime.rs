@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tests of networks with the real ONNX Runtime: whether it is there, model folders, and frames of one gray.
 
 use std::env;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The page: served for a double of the daemon, or by the real one, and requests to it.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Timelines of a pipeline as the daemon records it, from a simulation with known times: threads, queues and waits are those of
 //! ARCHITECTURE.md, and every number is chosen by the test.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Ports for programs that cannot choose one themselves, or whose port a test must know before they start.
 
 use std::net::TcpListener;

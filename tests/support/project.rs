@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The folder of the project, for packages of tests inside of it as well, and what its scripts build.
 
 use std::path::{Path, PathBuf};

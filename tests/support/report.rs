@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Runs of `jetwatch report`.
 
 use std::path::Path;

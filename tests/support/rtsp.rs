@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A real RTSP server, gst-rtsp-server, as a child process.
 
 use std::io::{BufRead, BufReader};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! An RTSP camera that sends an H.264 stream over the control connection, with the faults of real ones.
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """A real RTSP server (gst-rtsp-server) for the tests: a moving test image at rtsp://127.0.0.1:PORT/video; with --certificate, a file with certificate
 and key, at rtsps://.
 

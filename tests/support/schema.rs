@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Values against a JSON Schema, by Python's `jsonschema` in one run for all of them.
 
 use std::io::Write as _;

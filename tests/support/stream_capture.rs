@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The encoded stream of a real source, with the images that it belongs to.
 #![allow(dead_code)]
 

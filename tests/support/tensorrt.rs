@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Doubles of TensorRT for tests: each that `tests/nvidia_doubles/build` made, in child processes of their own.
 //!
 //! Two of one generation have the same library names, and settings of a double are in the environment, so each test starts

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A virtual Jetson of files: a folder in place of `/`, with doubles of JetPack's tools. See `tests/virtual_jetson/README.md`.
 #![allow(dead_code)]
 

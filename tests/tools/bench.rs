@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch bench`: the real binary, short runs of the built-in scene with the scripted detector.
 
 use crate::support;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch bench --ablation`: the real binary changes one key after the other, and reports the gain of each change.
 
 use serde_json::Value;

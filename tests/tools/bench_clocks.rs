@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch bench --maximize-clocks` on a virtual Jetson of files, with doubles of JetPack's tools: the clocks are held while
 //! it runs and restored afterwards, also when it was killed.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch bench --streams`: the real binary runs copies of short sources whose limit is known, and `jetwatch report` draws
 //! the result. Secondary networks in a sweep.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Commands whose output pipe is closed, as with `| head -1`: they end quietly.
 
 use crate::support;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The comments of `configs/jetwatch.yaml` are the descriptions of its keys.
 //!
 //! Above each key, in force or commented, stands its description as declared, with its default where the file has another

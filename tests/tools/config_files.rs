@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The example files, the JSON Schemas, the reference pages and the loader agree: each file loads, also with every commented
 //! key in force; every key is shown; the schemas in `configs/` and the pages in `docs/` are made from the declarations.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Errors of the loader for wrong files: one report with every mistake, no secret in it, and never a panic. Each mistake alone is in
 //! `src/appliance/config/mistakes.txt`.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch doctor`: on this machine, and on virtual Jetsons of files, intact or with one fault each.
 
 use crate::support;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The documents agree with the program and with each other: every configuration that they show loads, every relative link
 //! leads to a file, every page is in the book, and the README stays short.
 

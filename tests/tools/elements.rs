@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Every element and property that the code names exists in GStreamer 1.16, JetPack 5's version, and here.
 
 use std::collections::{BTreeMap, BTreeSet};

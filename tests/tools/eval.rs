@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch eval`: the binary on images, annotations and networks that the tests write.
 //!
 //! Needs `ORT_DYLIB_PATH`; without it the tests are skipped with a message. One more needs the data below `JETWATCH_TEST_DATA`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch facts` on a virtual Jetson, and `jetwatch check --offline`, which judges configurations by its facts.
 //!
 //! `UPDATE_GOLDEN=1 cargo nextest run --test tools -E 'test(/^facts::/)'` writes `tests/golden/facts_xavier_nx.json` again.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The cost of an interval for each tracker: the same detections of drawn scenes, of all frames and of every fourth,
 //! against the ground truth.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The tools of the command line, the configuration, and the project's own files. One module per topic.
 
 #[macro_use]

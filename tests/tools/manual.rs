@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch manual`: the manual pages and the completions of shells that `cross/build` puts into the package.
 
 use std::collections::BTreeMap;

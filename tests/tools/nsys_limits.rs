@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The stage that limits a real run in which one stage is slow on purpose: verdict, critical path, and who waits for whom name it
 //! in a profile of Nsight Systems, and the verdict of `jetwatch bench` names it without one.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch profile` with the real nsys and a real sshd on the loopback with keys of its own: the real daemon is profiled
 //! there, its report fetched, exported and read.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch report` against nsys itself: profiles of the real daemon, and `nsys stats` and `nsys analyze` of the same files.
 //!
 //! For `make nsys-test`, which installs nsys and asks for these tests; elsewhere they are skipped with a message. This machine has no GPU, so GPU rows are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! NVTX ranges of the real daemon, counted by a tool of our own (`nvtx/counter.c`) without nsys: as many as frames and
 //! batches, and as many as `--stats` reports.
 

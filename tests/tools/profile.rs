@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch profile` with doubles of nsys and ssh (`nsys/`): commands, files and failures. The real ones are
 //! in `nsys_profile`.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch report`: the binary on exports and benchmarks that the tests write, with numbers that were calculated manually.
 
 use crate::support;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Advice of `jetwatch report` on stages beside the pipeline, the recording and secondary networks: captures that the
 //! tests write, with numbers that were calculated manually.
 

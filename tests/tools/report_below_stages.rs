@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch report`: tables below the stages, with numbers that were calculated manually.
 
 use crate::support;

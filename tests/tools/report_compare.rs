@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch report` of several benchmarks and profiles: which is the fastest, what changed, how the load is spread. Files that the
 //! tests write, with numbers that were calculated manually.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The stage that limits a pipeline waits for a CPU core: the verdict says so, on simulated timelines with context switches, with and
 //! without states of threads. The command of a capture in `ncu_command`.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Layers of a network: `jetwatch bench --only layers` with ONNX Runtime, and its file in `jetwatch report`.
 
 use crate::support;

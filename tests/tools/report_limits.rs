@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The stage that limits a pipeline: the verdict, the critical path, and who waits for whom name the same one, on timelines of a
 //! simulated pipeline in which each stage in turn is the slowest, with queues that are full or empty.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The synthetic scene: what a consumer may rely on about pixels, boxes and identities.
 
 use std::collections::{BTreeMap, BTreeSet};

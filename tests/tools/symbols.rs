@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The binary needs no symbol newer than GStreamer 1.16 and GLib 2.64, JetPack 5's: with a newer one it would not start there.
 //!
 //! Which version introduced a symbol is read from the `symbols` files that Debian and Ubuntu install with these libraries.

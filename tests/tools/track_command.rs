@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch track` as a function: files in, files out, error texts.
 
 use std::fs;

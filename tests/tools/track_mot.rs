@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The trackers on public MOTChallenge sequences, against their ground truth.
 //!
 //! Needs `JETWATCH_TEST_DATA`, a folder with `mot/det/SEQUENCE.txt` and `mot/gt/SEQUENCE/gt/gt.txt`; without it the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Properties of every tracker for any input: the order of detections has no effect, identities are unique,
 //! every new track has one end, and times increase.
 

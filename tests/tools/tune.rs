@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch tune` and the crate `platform` on virtual Jetsons of files, with doubles of JetPack's tools: what is read, what is set,
 //! what is refused, and what remains when something fails half-way.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of jetwatch-update on a booted container; tests/update/run starts it. Ends with `update: N passed, M failed`."""
 import json
 import os

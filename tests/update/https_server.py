@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serves a folder by HTTPS: `https_server.py FOLDER CERTIFICATE KEY`. For tests/update/checks.py; runs on the box."""
 import functools
 import http.server

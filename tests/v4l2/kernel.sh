@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Functions for a Linux of Debian in QEMU, for scripts that have `as_root`, `log` and `fail`: tests/v4l2/run and tests/appliance/run.
 # shellcheck shell=bash
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes a model folder with a tiny ONNX network: `tiny_model.py FOLDER`. Called by tests/v4l2/run.
 
 The network gives one box of class 1 (`car`), 32x16 of 96x64 input pixels. Its left edge stands at 0.4 pixels for each

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Accessibility: no serious finding of axe, all by the keyboard, no sideways scrolling from a small phone to a large screen.
 
 import assert from "node:assert/strict";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A daemon with synthetic sources, for the flows of the page.
 
 import { execFileSync, spawn } from "node:child_process";

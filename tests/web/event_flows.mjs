@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Flows of the events: pages, filters, the address, what is kept of earlier runs.
 
 import assert from "node:assert/strict";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The flows of the page in Chromium: `node flows.mjs BINARY MODEL [PICTURES]`. Ends with `web: N passed, M failed`.
 
 import assert from "node:assert/strict";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The browser, and what all flows of the page do.
 
 import { mkdirSync } from "node:fs";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Flows of the machine's page: disks, checks of the installation, one's own password, pictures that stop.
 
 import assert from "node:assert/strict";

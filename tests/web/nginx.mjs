@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page behind nginx, which has TLS, below a path that it keeps: the server block of docs/src/guide/web.md, as it is but for ports, certificate
 // and the address of the daemon.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Figures of the page in Chromium: `node numbers.mjs BINARY MODEL`. Prints them and judges nothing: they are those of this machine, now.
 
 import { readdirSync, statSync } from "node:fs";

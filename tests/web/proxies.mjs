@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page behind nginx, Caddy and Traefik with the examples of docs/src/guide/web.md, and behind a double of Home Assistant's ingress.
 
 import assert from "node:assert/strict";

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Instructions a frame by library, from two runs of benches/scripts/instructions/run: `by_library.py SHORT LONG`, paths without endings."""
 
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes definitions.json of RabbitMQ: `definitions.py CONSUMER_PASSWORD_FILE <boxes >definitions.json`.
 
 `boxes` has a line `DEVICE PASSWORD` for each box; the name of a box's user is its device. Passwords are salted hashes in the result.

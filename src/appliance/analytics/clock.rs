@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The clock for dwell and stationary times: capture time, or the timestamps of the media.
 //!
 //! Files are read as fast as inference allows, so wall-clock dwell times would be too short.

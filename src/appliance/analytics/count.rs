@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Counts of objects and crossings by class, in lists sorted by class.
 
 use jetwatch_types::{Crossings, Side, ZoneCount};

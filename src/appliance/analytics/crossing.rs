@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Line crossing of one object: its side of the line, and whether it crossed the line or went around its end.
 
 use jetwatch_config::{LineRule, Point};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Debounce: a boolean changes only after several consecutive frames with the new value.
 
 /// The accepted value, initially false, and the number of consecutive frames with the opposite value.

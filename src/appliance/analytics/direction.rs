@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Motion of one object: which configured direction it moves in, and whether it is stationary.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tracks to analytics events: zone entry and exit, dwell time, line crossings, direction, stopped objects. Pure: no
 //! threads, no clock; the same frames give the same events.
 //!

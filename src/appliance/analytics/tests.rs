@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tests of the rules on small scenes, and properties that hold for any scene.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One object and one zone: entry, dwell, exit.
 
 use std::time::Duration;

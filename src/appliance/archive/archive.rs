@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The archive: one folder, opened by the one process that writes, or beside it.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Why the archive cannot be used.
 
 use std::io;

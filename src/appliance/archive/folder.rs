@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The folder of an archive: its lock, the names of its files, and the space on its device.
 
 use std::fs::{self, File};

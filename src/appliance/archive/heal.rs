@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Compares index and folder, and heals what a kill, a power cut or another program has left.
 
 use std::collections::HashMap;

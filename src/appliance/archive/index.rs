@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The index: one table of SQLite. Knows no files but its own.
 
 use std::path::{Path, PathBuf};

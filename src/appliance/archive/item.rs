@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One file of the archive, as it is known.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Snapshots, clips and recordings on disk: files, an index of them, and when they are deleted.
 //!
 //! [`Archive`] is one folder. [`Archive::begin`] makes a file, [`Pending`] writes it, and [`Pending::finish`] puts it into the index as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A file of the archive that is being written.
 
 use std::fs::File;

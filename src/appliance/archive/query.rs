@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which files are listed.
 
 use std::time::SystemTime;

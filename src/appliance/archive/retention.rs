@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is deleted, when, and how much there is.
 
 use std::time::{Duration, SystemTime};

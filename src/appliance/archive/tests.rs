@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The archive as its callers see it: files, index, retention, and what a kill leaves.
 
 use std::fs;

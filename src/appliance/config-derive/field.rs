@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One field of a section: its attributes, and what follows from them.
 
 use proc_macro2::{Span, TokenStream};

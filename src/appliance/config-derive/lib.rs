@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Derive macros of `jetwatch-config`: a struct declares the keys of one section, an enum the words of one key.
 //!
 //! From one declaration come the key specification (unknown keys, JSON Schema, reference page), the reader that reports all

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `#[derive(Section)]`: the keys of a struct, their reader, and their defaults.
 
 use proc_macro2::TokenStream;

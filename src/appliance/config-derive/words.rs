@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `#[derive(Words)]`: the words of an enum, which are its variants in lower case unless `#[word = "…"]` gives another.
 
 use proc_macro2::TokenStream;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `zones`, `lines`, `directions` and `stationary` of a source: what is watched for in its images.
 //!
 //! The words are those of Frigate and of DeepStream's nvdsanalytics: zone, loitering, inertia, stationary; overcrowding,

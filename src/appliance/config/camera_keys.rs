@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The keys of a source that only one kind of address has, and the address with their values.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! User names and passwords, which a source and the MQTT client have in the same keys.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `detector`: the network that finds objects, and what runs it.
 
 use std::path::PathBuf;

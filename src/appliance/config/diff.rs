@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What differs between the configuration that runs and one that was read later. Sources may change while the daemon runs,
 //! and so may the log's level; all else was decided when it started.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! All problems of a file in one report.
 //!
 //! A [`Problem`] knows its line, its key path, what was found, what is accepted and, where one helps, a hint. A

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keys of other programs, for who writes a configuration from the one that he has: Frigate, go2rtc, DeepStream's application,
 //! MQTT clients and Docker Compose.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Shapes in an image, in shares of its width and height: the areas and lines of scene rules, checked once.
 //!
 //! They are written as pairs of numbers, `0.1,0.2,0.9,0.2`, counted from the image's top left corner.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `detector.groups`: names for several labels, and what `detector.classes` keeps of labels and groups.
 //!
 //! The labels of a network are known only once its model is; what depends on them is checked where that is loaded.

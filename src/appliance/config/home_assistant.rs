@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `homeassistant`: entities in Home Assistant, by its MQTT discovery.
 
 use super::section::Section;

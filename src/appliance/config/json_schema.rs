@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The JSON Schema of `jetwatch.yaml` for editors, made from the specifications of its keys.
 //!
 //! It knows names, types, ranges, words and defaults. What holds between keys (a transport needs an RTSP address) only

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Where in its file each key of a configuration stands, for problems that are found only once a model is known or while the
 //! daemon runs.
 

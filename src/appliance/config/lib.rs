@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The configuration: the YAML file as one checked value.
 //!
 //! [`Config::load`] reads a file and gives either a [`Config`] whose every value was checked, or a [`ConfigError`] that

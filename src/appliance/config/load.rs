@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! From the YAML tree to the checked [`Config`], and the rules between its sections.
 //!
 //! Every section is read to its end even after a problem, so that one run shows all problems. The rules inside a section

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `metrics`: figures of the running daemon for Prometheus, and who may read them.
 
 use std::net::SocketAddr;

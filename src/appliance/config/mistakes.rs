@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Mistakes of each section with their whole reports: the pairs in `mistakes.txt`. A file with many mistakes at once is read in
 //! `tests/config_mistakes.rs`. `<U+00A0>` stands for a character that an editor would not show.
 //!

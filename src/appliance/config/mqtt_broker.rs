@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `broker` and `listen` of `publish.mqtt`: which broker, and the keys that only one kind of it has.
 
 use std::net::SocketAddr;

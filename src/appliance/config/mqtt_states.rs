@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `states` of `publish.mqtt`: another broker for everything but events.
 
 use super::credentials::LoginKeys;

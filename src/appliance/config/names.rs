@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Names of devices, sources, networks and rules: levels of a topic.
 
 use super::yaml::map::Map;

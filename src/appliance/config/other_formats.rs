@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `also` of `publish.mqtt`: messages in the shapes of other systems, beside our own.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keys that are set from outside of the file, as by a command line or by a benchmark that tries several values.
 //!
 //! They change the tree before it is read, so that they are checked as if they stood in the file.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Values that another program would replace before it reads them, such as `${CAM_PASS}`, and values with characters that nobody
 //! writes on purpose. Both would be sent to a camera or a broker as they stand.
 //!

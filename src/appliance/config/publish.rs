@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `publish`: where tracks and statistics go.
 
 use std::net::SocketAddr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `record`: what is kept of the video on disk, for how long, and what a source changes of that.
 
 use std::path::{Path, PathBuf};

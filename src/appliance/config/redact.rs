@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How a value from outside is quoted in a text: without its secrets, on one line, and not longer than a line.
 //!
 //! Called wherever an error or a log line repeats what a user wrote. It would rather hide too much than too little: it

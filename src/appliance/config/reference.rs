@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The reference of a kind of file in Markdown: one table of keys for each section, made from their specifications.
 //!
 //! `docs/src/reference/configuration.md` is [`configuration_page`], written to a file; a test compares the two.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `roi` of a source: the part of its image that the network sees.
 
 use jetwatch_types::Region;

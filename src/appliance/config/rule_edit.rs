@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Zones and lines of one source, changed in the text of a configuration: the rest of the text, with its comments, stays as it is.
 //!
 //! Works on the lines of files in block style. What cannot be changed so is refused, and nothing is guessed: the result is read again,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `time_zone`, `schedules`, and every `schedule`: a window, a list of windows, or the name of one of `schedules`.
 //!
 //! Names are resolved and time zones are looked up when the file is read, so that a source holds all of its schedules.

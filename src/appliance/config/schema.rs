@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The specification of a key: its name, type, range, default and description.
 //!
 //! A section lists its keys as [`KeySpec`]s, which [`Section`](super::Section) derives from the fields of a struct. Readers

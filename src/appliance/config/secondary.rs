@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `secondary`: networks that run on the crops of other networks' objects, in a tree and not in a circle.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! No part of a secret is in what a configuration makes the program say: problems, `Debug` and `Display` of what was read, and the
 //! redacted file. The mistakes are generated: each secret key and each key of the schema, written wrongly in every way.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Secrets: never printed, and read from the configured place each time they are needed.
 
 use std::ffi::OsStr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which names are those of secrets: keys of a configuration, parameters of an address, properties of GStreamer's elements. Every text
 //! that leaves the program is masked by these lists alone; what a text looks like is known in [`redact`](super::redact()).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A section of a file as a struct: one field for each key, and everything about a key in one place.
 //!
 //! ```text

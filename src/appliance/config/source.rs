@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `sources`: one camera, file or pattern each, with the rules between its keys.
 
 use std::path::PathBuf;

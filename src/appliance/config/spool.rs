@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `spool` of `publish.mqtt`: where messages wait for the broker, and for how long.
 
 use std::path::PathBuf;

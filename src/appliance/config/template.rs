@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `commands` and `source_templates`: what may be asked of the running daemon, and sources that are not in the file but may
 //! be added by name, by every client that may send commands.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The rules of `source_templates`: each gives a source, whatever values its parameters have.
 
 use super::section::Section;

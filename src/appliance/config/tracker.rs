@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `tracker`: which tracker, and its settings. The defaults are those that carry over between sequences and networks; the
 //! page "Trackers" of the book has the figures.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `tune`: settings of the machine.
 
 use super::Words;

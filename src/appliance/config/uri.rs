@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A source's `uri` as a checked value. [`parse`] reads it from text.
 
 pub(crate) mod parse;

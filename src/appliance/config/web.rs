@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `web`: the page of the daemon, and who may open it.
 
 use std::net::{IpAddr, SocketAddr};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `webhooks` of `publish`: which events are sent as HTTP POST requests, to which addresses, and how long they wait.
 
 use std::path::{Path, PathBuf};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A configuration as YAML again, without its comments and secrets, for the page.
 
 use std::fmt::Write as _;

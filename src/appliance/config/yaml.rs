@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! YAML as a tree that knows its lines, and its readers.
 //!
 //! [`tree`] builds the tree from the parser's events, [`document`] holds it with the problems found in it, [`node`] reads

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! From the raw output of one image to its detections: decoding, suppression, mapping to source pixels. Pure.
 
 use super::decoders::{DecodeDiagnostics, OutputDecoder, TensorView};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Errors of creating and of running a detector.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! External weights of an ONNX network: finds their files, checks their hashes and embeds them into the network.
 //!
 //! Exporters write external data for large networks, some for all. This module decides where the files may be; [`graph`]

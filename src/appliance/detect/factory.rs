@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Creates detectors from the configuration. The model is loaded once, on the main thread, before any worker starts.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Whether a frame has the size of the network's input. [`TensorWriter`](jetwatch_pixels::TensorWriter) writes it into the tensor.
 
 use super::DetectError;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The detector of networks on an NVIDIA GPU: images uploaded unchanged, one kernel for the tensor, the network, its outputs.
 //!
 //! The network is a TensorRT engine ([`tensorrt`](super::tensorrt)) or runs in ONNX Runtime's CUDA provider

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Plan of an execution on the GPU: how images become the input tensor, constant inputs, sizes of the outputs. Pure.
 
 use jetwatch_nvidia::cuda::{self, PixelFormat, PlaneOrder, TensorFormat};

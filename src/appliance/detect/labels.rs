@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Filters classes by label, and suggests labels for unknown ones. Pure.
 
 use super::DetectError;

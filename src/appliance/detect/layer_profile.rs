@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Times of the layers of a network, with type, precision and device of each.
 //!
 //! TensorRT reports times through `IProfiler` and the other facts through the engine inspector; both are joined by name.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pixels to detections.
 //!
 //! [`load`] turns the configuration into a [`DetectorFactory`] on the main thread: it reads the model folder ([`model`]),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A model folder: inputs and outputs of its network, and the file of each precision.
 //!
 //! A folder holds a `model.yaml` and the files that it names. [`ModelSpec::load`] reads and checks the description only;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The keys of `model.yaml`: [`declaration`] lists them; here are their readers and the rules between them.
 //!
 //! Every part is read before the first absence ends the reading, so that one report names all problems. Only

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Non-maximum suppression: keeps the best of overlapping boxes of one class. Pure.
 //!
 //! Greedy and deterministic: candidates are processed by descending score, equal scores by index in the output, so that the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The ONNX Runtime detector: one session per worker, on the CPU or with the CUDA provider.
 //!
 //! [`OnnxModel`] is shared by all workers: `model.yaml`, file, environment of the process. Each worker's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A network in ONNX Runtime's CUDA provider with everything around it on the GPU, too.
 //!
 //! Images are uploaded unchanged, one kernel writes the input tensor, the network reads and writes tensors that stay in

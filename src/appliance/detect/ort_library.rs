@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The library of ONNX Runtime: search path, and the one environment that a process may have.
 //!
 //! The library is opened at run time and never linked, so one binary runs with any installed version. Called by

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One open network: an ONNX Runtime session, its input tensors, and the memory pool of its layers.
 //!
 //! Independent of frames and of the meaning of the outputs. [`onnx`](super::onnx) opens and runs it.

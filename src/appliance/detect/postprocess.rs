@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Postprocessing for all runtimes: splits a batch into runs and turns the outputs of a run into detections per frame.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A detector that repeats the ground truth of synthetic scenes, with chosen imperfections.
 //!
 //! For demonstrations and tests of everything behind the detector. It reads no pixels. Misses and shifts of boxes are a pure

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A network optimized by ONNX Runtime, created once and shared by all sessions.
 //!
 //! A temporary session reads the file, optimizes it and serializes it in the ORT format. It is closed before the working

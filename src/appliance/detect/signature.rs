@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Checks that a network has the tensors that its `model.yaml` lists. Pure; called when a session was created, and again
 //! after its first run.
 

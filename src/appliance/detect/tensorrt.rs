@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The TensorRT detector: one engine for all workers, one execution with its own stream and memory per worker.
 //!
 //! [`TensorRtModel`] is shared by all workers: `model.yaml`, engine, GPU. Images are uploaded unchanged; on the GPU one

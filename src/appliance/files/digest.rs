@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! SHA-256 digests: of model files, engines, calibrations, images and configurations.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Files that are written whole or not at all: the content goes to a temporary file of a unique name in the same folder, is
 //! synced, and is renamed into place; then the folder is synced. A reader sees the old content or all of the new, and so does
 //! the next start after a power failure.

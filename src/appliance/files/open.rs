@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Files in folders that others may write to: a name there may be a symbolic link, a FIFO or a device that somebody has put in the way.
 
 use std::ffi::OsStr;

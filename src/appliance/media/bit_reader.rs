@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Bits of a raw byte sequence payload (RBSP), most significant first. It reads hostile bytes: every call is `None` at the end.
 
 /// Longest prefix of an Exp-Golomb code that is read; the standards need 31.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Access units in common blocks of memory of whole pages.
 //!
 //! Units have 5 to 100 KB. Those that stay for seconds, between buffers of the decoder that stay for milliseconds, leave gaps in the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One file of fragmented MP4 while it is written: header, fragments of about a second, and at the end the table of keyframes.
 //! It writes to what its caller gives it, and opens and names no file.
 

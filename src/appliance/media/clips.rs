@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! When the clips of one source begin and end. Pure: tracks and time in, changes out.
 //!
 //! A clip begins with the first track that qualifies, and all tracks that begin while it is open are in it. It ends some time

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The sequence parameter set of H.264 (ITU-T H.264, 7.3.2.1.1), as far as the header of a file needs it.
 
 use jetwatch_types::Size;

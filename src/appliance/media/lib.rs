@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Clips and live streams of a camera's own encoded video, without encoding anything again.
 //!
 //! A source gives its access units to a [`SourceStream`], which keeps the newest in a [ring](Ring). [`ClipMachine`] decides from

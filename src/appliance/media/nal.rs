@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! NAL units: found in a byte stream by their start codes, and written with their lengths for MP4.
 
 use jetwatch_types::VideoCodec;

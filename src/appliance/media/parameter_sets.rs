@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Parameter sets of a stream: what a decoder must have before the first image, and the facts of a sequence parameter set that
 //! the header of an MP4 file repeats. It reads bytes of a camera, so nothing in it panics.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Writes clips and continuous recording of all sources from their rings. It has no thread and waits for nothing but its store:
 //! its caller passes commands and calls [`Recorder::poll`] a few times per second.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The newest access units of a stream, bounded by bytes and by time, cut at keyframes. Pure.
 //!
 //! Each group of pictures is kept whole or not at all, so that decoding can begin at the first unit. Readers have a [`Cursor`]

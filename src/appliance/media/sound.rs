@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The sound that belongs to the encoded video of a source: the newest units, on the clock of the video. Pure.
 //!
 //! Units may come before the video that gives them their time, or long after: both do not matter, as they are found by time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The encoded stream of one source, shared by the thread that brings it and by its readers: clips, and viewers of a live stream.
 //!
 //! The source's thread holds the lock for one unit. Readers copy references to units out of the ring and work without the lock.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Time of access units on one clock for each stream: complete, and increasing over restarts. Pure.
 //!
 //! Containers and parsers leave timestamps out, RTP has none for decoding, and a source that is reopened or repeated begins

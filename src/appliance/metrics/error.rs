@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Why metrics cannot be offered, each with its evidence and a remedy.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The ways to read the figures, as configured: started and stopped together.
 
 use std::net::SocketAddr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The text exposition format of Prometheus, version 0.0.4: lines of samples below the help and the type of their family.
 //!
 //! <https://prometheus.io/docs/instrumenting/exposition_formats/>. No timestamps: a figure is as old as the request.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The families of metrics, each declared once: name, type, labels and help. The text and the reference page are made from them.
 //!
 //! Names follow the conventions of Prometheus: base units, `_total` for counters, `_info` for labels without a figure. The values

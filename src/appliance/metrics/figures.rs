@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Copies of what the daemon knows at the time of a request. Plain data, filled by the pipeline.
 
 use std::sync::Arc;

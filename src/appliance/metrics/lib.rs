@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Figures of the daemon for Prometheus: what they are called, their text, and the ways to read them.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! HTTP/1 on a thread of its own, within limits: connections, bytes of a request, and time.
 //!
 //! A connection has one request and a short time. Where all places are taken, the oldest connection makes room: a request that is

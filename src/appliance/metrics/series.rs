@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Counts of one source that the tracking stage makes as it publishes: tracks, events, zones, lines.
 //!
 //! Plain atomics: one thread writes, requests read, and none waits. A count belongs to a label of the network or to a rule of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The answers to requests: figures at `/metrics` for who has the token, and nothing else. Does no network I/O.
 
 use std::net::IpAddr;

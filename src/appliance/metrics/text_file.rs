@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The text file for node_exporter's textfile collector, written by a thread of its own: a file system that hangs must keep no
 //! request waiting, let alone a frame.
 

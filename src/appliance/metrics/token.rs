@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The bearer token of requests: read from its file for each request, so that it can be rotated, and compared in constant time.
 
 use std::path::{Path, PathBuf};

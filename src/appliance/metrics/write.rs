@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! [`Figures`] as text: which figure is a sample of which family.
 
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A broker inside the process. All of its state is in memory. It is one future: the caller runs it on a runtime of one thread, as
 //! `jetwatch-publish` does.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Packets to bytes and back, as one table of what is where: [`Packet::encode`] and [`decode`] go through the same fields in the same
 //! order.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! MQTT 5.0 and 3.1.1: packets to bytes and back ([`Packet`], [`decode`]), and a broker that keeps all in memory ([`Broker`]).
 //!
 //! The codec has no I/O and no state. It takes what brokers and clients send in practice: every reason code, also one that no version of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Properties of MQTT 5.0, as the bytes that they are in a packet: checked once, looked up by walking over them. Nothing is copied or
 //! allocated for them, however many there are.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Reason codes of MQTT 5.0. A code is a number: one that the standard does not know is kept, and above 0x7f it is an error.
 
 use std::fmt;

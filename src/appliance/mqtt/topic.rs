@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Topic names and topic filters.
 
 /// Whether a message can have this topic: it is not empty, and has no wildcard and no NUL.

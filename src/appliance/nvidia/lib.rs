@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Safe access to NVIDIA's libraries, which are opened at run time and never linked. With `jetwatch-nvtx` the only crate with unsafe code.
 //!
 //! Its public functions are safe and have no preconditions beyond their types. It depends on no crate of the pipeline.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A network that returns its input: tests and measures the GPU path without an engine.
 //!
 //! It copies the beginning of each image's tensor to its output, and can keep the GPU busy for a given time, as a network

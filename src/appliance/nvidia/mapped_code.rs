@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Gives back the memory of code and constants of the program and its libraries that was needed once, such as at the start.
 //!
 //! Such pages are copies of their files. A page that is needed again is mapped again from the kernel's page cache, without reading

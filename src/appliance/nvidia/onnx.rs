@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! ONNX Runtime's CUDA provider as the network of an [`InferenceSession`].
 //!
 //! An [`OnnxNetwork`] belongs to one worker. It holds one session of ONNX Runtime for each number of images that a run may

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Inference session of one worker on the GPU: images in, outputs of a network back, and the time of each stage.
 //!
 //! The network is an implementation of `Enqueue`: the TensorRT engine, or the [loopback](super::loopback) network. Each worker

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A shared library opened at run time, and its symbols.
 
 use std::ffi::OsStr;

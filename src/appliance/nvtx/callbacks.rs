@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The tool's functions that are called here, with their types: `nvtxTypes.h` and `nvToolsExt.h` of NVTX 3.
 //!
 //! The W variants of functions are used for texts, since source names may hold any letter and the A variants are for ASCII.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! NVTX 3, the interface by which a program shows ranges and names to tools such as Nsight Systems.
 //!
 //! It holds what `telemetry`, its only caller, uses: domains, registered strings, categories, ranges, and names of threads. Its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The interface with a tool that writes down each call (`tests/nvtx/double.c`). NVTX looks for a tool once in a process, so that each test
 //! starts itself again as the program that the tool comes to.
 

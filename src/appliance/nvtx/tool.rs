@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Finds the tool and lets it write its functions: what `nvtxInit.h`, `nvtxImpl.h` and `nvtxTypes.h` of NVTX 3 do.
 //!
 //! A tool sets `NVTX_INJECTION64_PATH` to the path of its library before the process starts. The first call of NVTX opens that library

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Appearance of detections: the network that `tracker.appearance` names computes an embedding of each detection, before the tracking
 //! stage sees the frame.
 //!

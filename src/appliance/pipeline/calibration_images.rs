@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Images of a folder as input of TensorRT's calibration, decoded, scaled and normalized like the frames of the daemon.
 
 use std::path::Path;

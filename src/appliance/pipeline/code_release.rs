@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! When memory of code that only the start of something needed is given back.
 
 use std::time::{Duration, Instant};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Publishes the status of the detector while it loads: building an engine takes minutes.
 //!
 //! Sinks start with the first status, or when the detector is loaded. Called by [`Pipeline::start`](super::Pipeline::start).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Why the pipeline cannot start or had to stop.
 
 use jetwatch_config::ConfigError;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The first failure of a run, which ends the run.
 
 use std::sync::Arc;

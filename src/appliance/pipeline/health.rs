@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The thread that notifies systemd of readiness, status, watchdog and stop.
 //!
 //! Ready: the first frame of every source was processed, or the source has ended, or its time for it is over. Alive: every thread

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The thread that writes the health of a run to a file every second; see [`HealthReport`]. It starts before the detector is loaded,
 //! which may take minutes, and removes the file at the end. The folder is in memory of the kernel: nothing is synced.
 

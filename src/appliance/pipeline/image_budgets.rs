@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which images are kept after inference, for a recording or for secondary networks.
 //!
 //! Those of live sources compete for a limited number, and are dropped where it is used up. Where frames are recorded, those of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! An inference worker: takes batches from the batcher, runs its detector, and sends the results to the tracking stage.
 //!
 //! Two or more workers overlap the network of one batch with the CPU work of another; the tracking stage restores the order of

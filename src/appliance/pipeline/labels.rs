@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Compares the labels that a configuration names with those of its model, once that is loaded.
 
 use jetwatch_config::{Config, Problem, SourceConfig};

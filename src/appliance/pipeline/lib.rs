@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The pipeline: the only crate that knows the whole path of a frame. It starts all parts, waits for the end, and joins them.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The archive of a run: opens the folder of `record`, deletes by its rules on a thread named `retention`, and passes every change to
 //! the tracking stage, which publishes it.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The networks of a run, loaded before anything starts, and the encoder of its recording.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Decides whether the images of a Jetson stay in NVMM up to the detector or are copied, and logs it.
 
 use std::sync::Arc;

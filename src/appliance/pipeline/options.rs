@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How to run a pipeline, besides its configuration, and how a run ended.
 
 use std::ffi::OsString;

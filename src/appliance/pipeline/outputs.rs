@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The outputs of a run: sinks, and the embedded broker.
 
 use std::thread;

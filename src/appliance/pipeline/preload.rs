@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Loads the first frames of a source into memory, for callers that run a detector without a pipeline.
 
 use std::sync::Arc;

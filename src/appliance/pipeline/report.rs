@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The final report of a run, as `--stats FILE` writes it.
 
 use jetwatch_publish::SecondaryStats;

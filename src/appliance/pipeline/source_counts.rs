@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Counts of each source for observers of a run, which take them twice, such as a benchmark of streams.
 
 use std::time::Duration;

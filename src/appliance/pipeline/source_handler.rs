@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The [`FrameHandler`] of the daemon: frames go to the batcher, states to the tracking stage.
 
 use std::sync::Arc;

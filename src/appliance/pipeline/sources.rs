@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The running sources: added and removed while the others run.
 //!
 //! A source has a queue, a place in the tracking stage, statistics, and a thread. It is added in this order, and removed in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Starts a pipeline, step by step.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Statistics of a run: for `stats` messages, the progress line and the final report.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What commands have switched: detection and rules of sources, and their score thresholds. Kept in a file, so that it outlasts a
 //! restart; values that are as configured are not in it.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The thread that reads the sensors of the machine shortly before each `stats` message, and detects throttling.
 //!
 //! It reads some hundred small files; those of power rails wait for a bus. So it has a thread of its own: no frame waits for it,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Named threads: started with the name that profilers show, and joined with a deadline that names the late ones.
 
 use std::thread::{self, JoinHandle};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The thread that publishes what `jetwatch update` writes to its status file. It looks at the file's metadata once a second, and reads
 //! the file when they have changed; once more at the end, so that the step during which the updater restarts the daemon is published.
 

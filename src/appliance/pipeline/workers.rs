@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Threads that run detectors: each loads its own detector, then runs it until its input ends or the detector fails.
 //!
 //! Used by the inference workers and by the workers of secondary networks.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The best score of all classes of a box, and whether all scores are valid. Pure.
 //!
 //! Most boxes are background, so the decoders first compare the maximum score of all boxes, in loops that the compiler turns

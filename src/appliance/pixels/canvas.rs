@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! An image in memory to draw on, in one of four layouts. The only primitive is the filled rectangle, which handles planes,
 //! strides and clipping; everything else is composed of rectangles.
 //!

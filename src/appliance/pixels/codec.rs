@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Image files in memory: JPEG and PNG decoded to `BGRx`, and encoded. The only user of the crates for both.
 //!
 //! It reads and writes no files.

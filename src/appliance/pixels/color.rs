@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Colors of classes, and their conversion to Y'CbCr.
 
 /// A color by its red, green and blue.

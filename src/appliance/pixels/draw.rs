@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Drawing with rectangles: box frames, straight lines, and text. Stroke and letter sizes depend on the image size.
 
 use jetwatch_types::{Size, Xyxy};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The orientation that cameras and phones write into JPEG files, by the EXIF standard (tag 0x0112).
 
 use jetwatch_types::Size;

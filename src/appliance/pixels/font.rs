@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The font of labels: 5×7 pixels per character, drawn for this project, ASCII only.
 //!
 //! Labels of models are nearly always ASCII; any other character is drawn as a hollow box.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `I420` images scaled and converted to `BGRx` in one pass, on the CPU.
 //!
 //! The result equals that of GStreamer's `videoscale` (bilinear) followed by `videoconvert`, byte for byte; a test of the source

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `BGRx` as I420 in the colors of JPEG: BT.601 in the full range, each chroma sample the mean of four pixels.
 
 use jetwatch_types::{PIXEL_BYTES, Size};

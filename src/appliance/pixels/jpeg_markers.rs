@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Checks whether a JPEG file is complete. Not a decoder: it parses markers only.
 //!
 //! Decoders fill the missing part of a truncated file, gray or from the last rows, without an error. That is fine for

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! JPEG images out of a stream of bytes, such as Motion JPEG over HTTP. What is between the images is skipped: boundaries, headers and
 //! lengths, which cameras send wrong, double or not at all.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Computations on the pixels of images and on the numbers of tensors. Pure: no I/O, no threads, no clock.
 //!
 //! All loops over pixels of the appliance are here, because this crate alone is optimized in the development profile (`Cargo.toml`):

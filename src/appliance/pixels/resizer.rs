@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Scaling of `BGRx` images to any size, with vector instructions where the CPU has them (AVX2, NEON).
 //!
 //! For what the hardware scalers of a platform do not serve: crops for secondary networks, which are small, many and all of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The input tensor: padding, plane order and normalization, written in one pass over the pixels.
 //!
 //! The image comes scaled to the letterbox's inner size. Only this module handles padding and the value range of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tiling: a grid of cells of one size. Each cell shows the whole image of one source in its aspect ratio.
 //!
 //! Pure computation of cell positions, and scaling of pixels into cells. A grid with one cell is the image itself, with even

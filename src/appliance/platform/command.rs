@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Runs JetPack's tools, without standard input: a tool that prompts gets end-of-file, and the prompt is reported to the user.
 
 use std::process::{Command, Stdio};

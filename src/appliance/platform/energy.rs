@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Energy that the machine took during a measurement: from the power rails of a Jetson, or from the counters of a PC's CPU
 //! (RAPL).
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Errors of reading and setting the machine.
 
 use std::io::{self, ErrorKind};

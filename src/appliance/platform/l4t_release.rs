@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Release of L4T (NVIDIA's Linux for Jetson) and its JetPack version.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The machine: Jetson model and release, loads and clocks, temperatures, power rails and throttling, power modes, video
 //! hardware, and the settings that `jetwatch tune` applies and restores.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Model and release of this machine, from the device tree and the L4T release, and the engines of its family.
 
 use serde::{Deserialize, Deserializer, Serialize};

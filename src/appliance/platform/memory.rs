@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The machine's memory, as `/proc/meminfo` gives it.
 
 use super::{PlatformError, SysRoot};

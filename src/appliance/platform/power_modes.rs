@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The power modes of this machine, from nvpmodel's configuration, and the current one.
 //!
 //! Numbers differ between modules and releases, so only the file format is fixed here: a mode begins

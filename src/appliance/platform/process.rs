@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Processes of the machine: by name, and by open file.
 
 use std::path::{Path, PathBuf};

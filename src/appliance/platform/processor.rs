@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Name and cores of the CPU, from `/proc/cpuinfo`.
 
 use std::collections::BTreeSet;

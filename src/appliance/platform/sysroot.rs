@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The root folder of all system paths: `/`, or a folder of a test.
 //!
 //! It distinguishes missing files (`None`) from unreadable ones (an error). Links are followed as the kernel does,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! State of a systemd unit.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Detection of throttling and its causes: one event at the start and one at the end, from successive
 //! sensor readings. Pure: reads no clock and no file.
 //!

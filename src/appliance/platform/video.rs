@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The units of this machine that capture, decode and scale video, and their GStreamer elements, from the machine's model.
 //!
 //! Whether the elements are installed and have the properties named here is checked with GStreamer in the crate `jetwatch-source`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Whether detection of a source, or one of its rules, is active: by its switch and by its schedule.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The embedded broker: an MQTT broker inside the process, for evaluation and for small sites without a broker.
 //!
 //! All state is in memory: retained values are lost when the process ends, and the sink sends them again at the next

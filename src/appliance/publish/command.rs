@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Commands received over MQTT, and the replies: their format only, not their execution. Pure.
 //!
 //! Input is untrusted: a command is short and has exactly the fields below; anything else is answered with an error.

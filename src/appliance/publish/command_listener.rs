@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The thread that subscribes to `<prefix>/<device>/command` and to the topics of switches, and reconnects while the broker is unavailable. It only
 //! forwards payloads; replies are published by the sink.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Errors of publishing, each with its evidence and a remedy.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Messages in the shapes of other systems, beside our own: [`FrigateFormat`] and [`DeepStreamFormat`].
 //!
 //! A [`Format`] is pure: publications in, messages out, with the state that its shape needs. `mqtt/format_sink.rs` publishes the

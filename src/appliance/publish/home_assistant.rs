@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Discovery messages for Home Assistant: what this device and its sources have there. Pure: no connection, no clock.
 //!
 //! One retained message for the device and one for each source, below `<prefix>/device/<device>/`. States are those of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The JSON-lines sink: one message per line, to a file or to standard output, from a thread named `json-lines`.
 //!
 //! A line is the same JSON as on MQTT; only counts and switches, which are bare values there, are objects here. The

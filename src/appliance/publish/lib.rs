@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Publishing of results: wire format, MQTT, JSON lines, embedded broker.
 //!
 //! The pipeline passes [`Publication`]s to a [`Sink`]. [`Encoder`] turns a record into JSON; [`Topics`] gives its topic and

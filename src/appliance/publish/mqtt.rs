@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The MQTT sink: a thread named `mqtt` with a client that loses no QoS 1 message while the process runs.
 //!
 //! A message of QoS 1 counts as delivered when the broker's PUBACK has arrived, not before; unacknowledged messages of a

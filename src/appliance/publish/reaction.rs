@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What each reason code of MQTT 5.0 asks for, by the packet that has it. One table: a code that is not in it, or not meant for the
 //! packet, has a reaction, too.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Result of a configuration reload.
 
 use schemars::JsonSchema;

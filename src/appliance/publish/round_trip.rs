@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A message to a broker and back, to test that it accepts and delivers publications. Called by `jetwatch doctor`.
 
 use std::time::{Duration, Instant};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What became of the messages of a sink. Each sink counts its own; the statistics add them up.
 
 use std::iter::Sum;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Whether the spool of a configuration can be used, for `jetwatch check` and `jetwatch doctor`.
 
 use std::os::unix::fs::MetadataExt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Parts of the statistics: of secondary networks, of a spool, and of kept files.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A small subscriber that receives messages as any MQTT client does. Not part of the pipeline: it publishes and stores
 //! nothing, and does not reconnect.
 

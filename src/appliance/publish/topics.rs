@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Topic and delivery guarantee of a record on MQTT. Pure: no connection, no clock.
 //!
 //! ```text

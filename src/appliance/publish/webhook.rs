@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The webhook sink: chosen events as HTTP POST requests, one each, from a thread named `webhook`.
 //!
 //! Events are in a spool from the moment they are published until they are accepted, so that neither an endpoint that is away

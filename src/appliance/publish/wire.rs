@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Records as JSON. Pure: the caller passes the time, and sends or writes the result.
 //!
 //! The bodies are in [`body`]; this file selects and fills the one of a record. MQTT and JSON lines use the same bytes,

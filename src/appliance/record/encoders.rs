@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Table of known encoders, and selection of one for a file: the first that is installed and that the container supports.
 //! Hardware encoders of a Jetson come first.
 

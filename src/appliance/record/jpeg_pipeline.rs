@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! JPEG by an element of GStreamer: one image in, one file out. The caller waits for it.
 //!
 //! ```text

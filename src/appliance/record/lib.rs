@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Annotated recording of images, without a GPU.
 //!
 //! [`Overlay`] draws the results of a frame on a [`Canvas`](jetwatch_pixels::Canvas). [`Snapshots`] keeps the best picture of each

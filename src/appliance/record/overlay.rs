@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Overlay of one source's frames: zones and lines, trajectories of tracks, and boxes with class, track id and score.
 
 use std::collections::VecDeque;

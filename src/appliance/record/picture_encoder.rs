@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pictures as JPEG: by an element of GStreamer where there is one, otherwise by the program itself.
 //!
 //! A Jetson's encoder is preferred, then libjpeg-turbo, which takes half the time of the program. Small pictures are encoded by the

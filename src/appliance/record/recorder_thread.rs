@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The recording's thread: draws frames and passes them to the encoder.
 //!
 //! [`Recording`](super::Recording) starts and joins it, and bounds its queue.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Recording: writes annotated frames of one source, or of several in a grid, to a file, on a thread named `record`.
 //!
 //! It never blocks the pipeline. While it is behind, frames of live sources are dropped and counted; the readers of files wait, by

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Assignment of sources to the tiles of a recording, by source name.
 
 use jetwatch_types::SourceId;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Encoding pipeline: `BGRx` images in, a file out.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Schedules: windows of days and times in a time zone. Whether one is active at a time, and when that changes next. Pure: the
 //! time is an argument; only [`Zone`] reads files, when it is looked up. Not a timer: the pipeline asks.
 //!

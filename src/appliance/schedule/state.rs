@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a schedule says, evaluated again only when that may have changed: for a caller that asks with every frame.
 
 use std::time::SystemTime;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Schedules by tables: midnight, changes of daylight saving time on both hemispheres, and clocks that are set.
 
 use std::time::{Duration, SystemTime};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One window of a schedule: days of the week, two times of the day, and their time zone.
 
 use std::fmt;

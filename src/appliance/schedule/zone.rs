@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Time zones by their IANA names, out of the system's files in any version of their format, and the zone of the system itself.
 
 use std::fmt;

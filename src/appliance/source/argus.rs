@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Recovery of a hanging Jetson camera service: when to request its restart, and how.
 //!
 //! All CSI cameras go through `nvargus-daemon`, which runs as root. When it hangs, no reconnect helps, and jetwatch has no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Planning of the conversion from the decoder's image to the network's: units, number of steps, and intermediate sizes.
 //! Pure: the caller creates the elements.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Media files that are not whole: their own sizes tell, for ISO base media (MP4, MOV), Matroska and RIFF (AVI).
 
 use std::fs::File;

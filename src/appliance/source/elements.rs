@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Table of every GStreamer element and property that jetwatch names.
 //!
 //! Elements are created with [`make`] only, so the table is complete; a test compares it with GStreamer 1.16 and with NVIDIA's

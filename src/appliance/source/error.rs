@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Errors of sources, each with a remedy.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The interface through which a source delivers frames, states and its processing plan.
 
 use jetwatch_types::{

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Table of the H.264 encoders for video that comes without a stream which could be kept: raw and Motion JPEG cameras. Encoders of a
 //! Jetson come first. They are not in the table of elements, because a machine needs none.
 //!

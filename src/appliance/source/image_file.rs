@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Reading and writing of single image files.
 
 use std::fs::{self, File};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Still images as a source: JPEG and PNG files, in order, without drops.
 //!
 //! Files are decoded here and scaled by the same elements as video, so that accuracy measured on images is that of the

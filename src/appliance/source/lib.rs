@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Video sources: from a URI to frames.
 //!
 //! [`start`] runs one source on its own thread, the supervisor. It opens the source, watches it, and reopens it with growing

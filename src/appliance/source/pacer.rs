@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Plays a file at a rate, as a camera gives its frames (`playback_fps`). Pure: it says when a frame is due, and reads no clock.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The processing plan of a source: expected before it is opened, and actual in its running pipeline.
 
 use std::fmt;

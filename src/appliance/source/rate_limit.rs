@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Limits the frame rate of a source to `max_fps`. Pure: depends on timestamps only, so a file always gives the same frames.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The interface between a source and its supervisor, and the factory of synthetic sources.
 //!
 //! GStreamer and image folders implement [`Source`] in this crate. The synthetic source is a tool: the program hands its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keeps one source alive: opens it, and reopens it with growing waits when it fails or stalls.
 //!
 //! Sessions and retries are separate: `Source::run_once` is one session and may fail; this loop decides what follows.

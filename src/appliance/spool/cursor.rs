@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is acknowledged, in two slots of one file that are written in turn.
 //!
 //! Both slots are written when the file is created, so that writing one later needs no free space. A torn slot leaves the other

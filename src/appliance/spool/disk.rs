@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The operations of the log on files, in one place, so that a test can let each of them fail.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The files of a log: what is found in a folder, what is put aside, and the lock.
 
 use std::collections::VecDeque;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A log of messages on disk, until a broker has acknowledged them.
 //!
 //! [`Spool`] holds two [`Log`]s of one format. The front one is in memory of the kernel (tmpfs): it survives the end of the process and

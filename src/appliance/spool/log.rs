@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One folder of segments. Called by [`Spool`](super::Spool), which decides what is stored where.
 
 use std::collections::VecDeque;

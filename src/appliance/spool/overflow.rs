@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Records for which the front log has no room, because others have filled its tmpfs, until they are in the back log.
 //!
 //! They do not survive the process, so they are copied soon. Pure: [`Spool`](super::Spool) decides when.

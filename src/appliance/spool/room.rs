@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Making room in a log: dispensable records go first, then the oldest; and what is too old goes whatever it is.
 
 use std::fs::{self, File};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A segment: a file of records, with a header and, once it is complete, a summary. Reads bytes; the log decides.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The spool of a client: a front log that survives the process, and a back log that survives the power.
 
 mod append;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Errors with their causes as one text, for commands and reports.
 
 use std::error::Error;

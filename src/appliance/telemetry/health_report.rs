@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The health of a running daemon, as one JSON file that other programs read: `jetwatch health`, updates, and scripts that mark a
 //! slot of the machine as good. The daemon writes it every second to the runtime folder of its unit and removes it when it ends.
 //!

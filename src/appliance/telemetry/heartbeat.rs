@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Heartbeats of the pipeline's threads: each marks the start of a task and the wait for input.
 //!
 //! A thread may wait for input without limit; one that works on the same task for too long is stalled.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Logs, stage times with their NVTX ranges, the process's own CPU time and memory, heartbeats and stop requests of threads, and
 //! notifications to systemd.
 

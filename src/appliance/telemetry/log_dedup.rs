@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Repeated log lines as a counter. Pure: the caller logs, and gives the time.
 
 use std::collections::HashMap;

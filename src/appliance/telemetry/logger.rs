@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Log output: journald with structured fields when started by systemd, else the terminal.
 //!
 //! Fields are given as `log`'s key-values: `log::warn!(source = name; "no frame for {} ms", …)`. In the journal `source`

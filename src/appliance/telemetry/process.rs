@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Resource usage of this process: CPU time and memory, from the kernel.
 
 use std::fs;

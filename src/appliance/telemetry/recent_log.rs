@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The newest warnings and errors of the log, for who asks the running daemon. The logger adds to it; what is less than a warning is
 //! not kept.
 

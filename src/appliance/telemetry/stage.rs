@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Stage times: one call opens a range that both Nsight Systems (NVTX) and `--stats` record.
 //!
 //! A range is pushed on the calling thread and popped when its guard is dropped. NVTX calls end in a null check when no

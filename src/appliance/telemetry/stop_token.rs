@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A stop request of a thread or of a whole run, which can be awaited.
 
 use std::sync::{Arc, Weak};

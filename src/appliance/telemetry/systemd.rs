@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Notifications to systemd: ready, status, watchdog, stopping (`sd_notify(3)`). No effect without systemd.
 
 use std::env;

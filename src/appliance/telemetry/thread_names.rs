@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Names of threads, as shown by profilers, `top -H` and `jetwatch report`.
 //!
 //! Linux keeps 15 bytes of a name; the timeline of Nsight Systems shows all of it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What profilers show besides the stages: the NVTX domain with its registered names, sources, names of threads, and ranges of
 //! other code. NVTX calls end in a null check when no profiler is attached.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Every range of a run, for `jetwatch bench`: the histograms of the recorder do not store single times.
 //!
 //! A trace is fed by the same calls that emit NVTX ranges. The daemon has no trace and does not pay for it. A range

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is known of updates of the package, as one JSON file: the updater, which is root, writes it; the daemon reads it and publishes it.
 
 use std::io;

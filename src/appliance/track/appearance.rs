@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Appearance of a track: the mean direction of the embeddings of its detections, as in JDE and BoT-SORT. An embedding is a
 //! vector that a network computes from the pixels of a box, so that two of the same object point in about the same direction.
 //! Computing them is not part of this crate; [`Tracker::update_with_embeddings`](super::Tracker::update_with_embeddings) takes them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Assignment: selects pairs of tracks and detections from the candidates that the tracker found to overlap enough.
 //!
 //! Candidates have a rank. A lower rank is assigned before the next rank chooses from what is left, so that the stale box

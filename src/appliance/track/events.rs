@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tracks to published data: [`TrackEvent`]s, and the number of objects of each class.
 //!
 //! Compares the tracks of each frame with their last published state and decides when an event is due. The publisher

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a new object needs: a start score and evidence, both relative to what the network gives for published objects. A score of
 //! 0.6 means one thing from one network and another from the next; so does the number of false detections.
 //!

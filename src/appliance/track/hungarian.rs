@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The assignment of greatest total weight in one rectangular matrix: the Hungarian algorithm in its shortest-augmenting-path
 //! form (Jonker and Volgenant 1987), O(rows² · columns) for rows ≤ columns, with buffers that are reused between calls.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Index of a frame's boxes for IoU queries. Most pairs of boxes are far apart; this finds the few that overlap.
 //!
 //! Boxes are sorted by their left edges. Boxes that overlap a given one are between the first whose running maximum of right

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Predicts boxes: a constant-velocity Kalman filter, in the forms published with SORT and BoT-SORT.
 //!
 //! In both, the measured values of a box (center and size) are independent of each other in the model, and the noise is

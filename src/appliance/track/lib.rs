@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Detections to tracks. Pure: no threads, no clock, no I/O.
 //!
 //! One [`Tracker`] per source turns the detections of each frame into [`Track`](jetwatch_types::Track)s, and one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The last observations of a track: what OC-SORT trusts more than the estimate of its filter (Cao and others, 2023).
 //!
 //! - **Momentum (OCM).** The direction between two observations some frames apart. A detection that continues it is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Re-association: a new track that begins where a lost one is predicted to be continues the lost one. It compares motion
 //! and size only, no pixels. It runs once for each new track, when its probation is over.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The assignment of greatest total weight where few pairs are allowed: shortest augmenting paths over lists of edges.
 //!
 //! The result has the same sum as that of [`HungarianSolver`](super::HungarianSolver), which visits every row and column of a

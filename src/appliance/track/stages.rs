@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Association stages: which tracks and detections may be paired, in which order. The trackers differ most here.
 //!
 //! | rank | IOU, SORT | ByteTrack                                       | OC-SORT                       |

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One source's tracker: IOU, SORT, ByteTrack or OC-SORT behind one constructor. Detections in, tracks out, frame by frame.
 //!
 //! The kinds share one list of tracks, the track states and the assignment. They differ in the box that a track is expected

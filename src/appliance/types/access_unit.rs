@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Encoded video of a source as its camera sends it: access units, and the format of their stream.
 
 use std::time::{Duration, SystemTime};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Analytics events of one frame (zones, lines, directions, stationary objects) and per-class counts. Rules are identified
 //! by their index in the source's list of rules.
 

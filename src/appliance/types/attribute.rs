@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Attributes of an object from secondary inference, such as color, type or license plate.
 
 use std::ops::Deref;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Encoded sound of a source as its camera sends it.
 
 use std::sync::Arc;

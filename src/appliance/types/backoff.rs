@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Waits that double with each failed attempt.
 
 use std::time::Duration;

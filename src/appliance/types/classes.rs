@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Classes of a network: their labels, and the groups that the configuration makes of them.
 
 /// A name for several labels, as the configuration has it.

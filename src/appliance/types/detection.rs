@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Detection: class, score and box of one object in one frame, without identity.
 
 /// A box as `[left, top, right, bottom]`.

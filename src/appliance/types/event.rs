@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Track events: the changes of a track that are published to subscribers.
 
 use std::sync::Arc;

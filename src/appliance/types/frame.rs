@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One frame in the pipeline: the image and its metadata.
 
 use std::any::Any;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Time between the frames of a source, for what depends on how long something lasts.
 
 use std::time::{Duration, Instant};

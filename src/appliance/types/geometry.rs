@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The letterbox: placement of a source image in the network's input, and the conversion of boxes in both directions.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Limits the images kept after inference, for a recording or for secondary networks, so that a slow consumer cannot hold
 //! more than a fixed number of full-size images.
 

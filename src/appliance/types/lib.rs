@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Plain data types of the pipeline, and small computations on them that several crates share. No I/O, no threads; the only
 //! dependency is the lock of the shared image memory.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Monotonic media time: it continues to grow when the media restarts (loop).
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Reused image memory: a frame returns its buffer when the last consumer drops it.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Quantile of a sorted sample, for all summaries.
 
 /// The `share` quantile (0 to 1) of `sorted`, interpolated linearly between the two nearest values (numpy's default).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A rate of events with the uncertainty of its measurement.
 
 /// Blocks into which a measurement is divided at most. More blocks follow single events, which depend on each other.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Region of interest of a source: relative to the image size in the configuration, in pixels once that size is known.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! SplitMix64 (Steele, Lea and Flood, 2014): pseudo-random 64-bit numbers that are the same on every machine.
 //!
 //! Not for secrets. For scenes, simulated detector errors and the bootstrap, whose results must be reproducible.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A similarity transform of the plane: rotation, uniform scale and translation. It describes how the image of a static
 //! scene moved between two frames because the camera moved. Computing it from images is not part of this; the tracker
 //! applies it to its tracks.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Identity and state of a source.
 
 /// Index of a source in the configuration's list.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Mean and deviation, the same for every summary; as numpy defines them.
 
 /// Mean; `None` without values.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Track: identity of an object over time, as reported by the tracker for one frame.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the page asks of the daemon: the part that the pipeline's glue implements.
 
 use serde::{Deserialize, Serialize};

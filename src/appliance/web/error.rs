@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Why the page cannot be offered.
 
 use std::io;

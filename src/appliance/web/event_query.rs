@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which events of the list are wanted: by source, label, zone or line, time, and place in the list.
 
 use std::sync::Arc;

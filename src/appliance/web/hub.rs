@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The messages of the daemon for the page: the newest of each topic, the list of events, the tracks of now, and figures of the last
 //! hour. Filled on the tracking stage's thread, which never waits; read on the threads of this crate.
 

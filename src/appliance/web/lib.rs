@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The page of the daemon: pictures with boxes, events as they happen, the machine, zones and lines, over HTTP/1.
 //!
 //! ```text

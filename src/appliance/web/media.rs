@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Kept snapshots and clips, and encoded live streams: the parts of the daemon that other crates implement.
 
 use std::fs::File;

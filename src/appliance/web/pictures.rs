@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The newest picture of each source, which is made only while it is looked at.
 //!
 //! The pipeline asks [`CameraSlot::is_watched`] before it draws, and puts each picture into the slot of its source, where it takes

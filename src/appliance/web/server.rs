@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Listens on a thread of its own, `web`, within limits: connections, bytes of a request, and time.
 //!
 //! Where all places are taken, the oldest connection that carries no stream makes room. A client that does not read for a while is

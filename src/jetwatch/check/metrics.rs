@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Checks that metrics can be offered as `jetwatch run` would offer them.
 
 use jetwatch_config::Config;

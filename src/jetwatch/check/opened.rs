@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Opens one source for `jetwatch check`, until its first frame, the plan of its pipeline, and its encoded stream where that is kept.
 
 use std::sync::Arc;

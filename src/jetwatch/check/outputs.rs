@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Checks of outputs that need no connection. Called by `jetwatch check`.
 
 use jetwatch_config::Config;

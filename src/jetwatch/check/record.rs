@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `record` in `jetwatch check`: its folder, as `run` opens it, and the space on its device.
 
 use jetwatch_archive::Archive;

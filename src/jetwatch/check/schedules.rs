@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the schedules of a configuration say now, for `jetwatch check`.
 
 use std::time::SystemTime;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Checks that the page can be offered as `jetwatch run` would offer it.
 
 use jetwatch_config::Config;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch engine build`: builds the engine of a model for this machine's GPU in the daemon's engine folder.
 
 use std::cell::Cell;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch engine inspect`: describes an engine file.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch engine list`: lists the engines.
 
 use super::{Exit, ListArgs};

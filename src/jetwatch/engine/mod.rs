@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch engine`: build, inspect and list TensorRT engines for this machine's GPU.
 
 mod build;

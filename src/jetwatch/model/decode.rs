@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch model decode`: serves the daemon's decoders to a program that runs the network itself.
 
 use std::io::{BufReader, BufWriter, stdin, stdout};

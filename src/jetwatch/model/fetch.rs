@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch model fetch`: fetches a network of the catalogue into a model folder.
 
 use std::path::{Path, PathBuf};

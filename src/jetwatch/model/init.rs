@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch model init`: creates a model folder for an ONNX file.
 
 use jetwatch_detect::graph::Severity;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch model inspect`: prints the content of an ONNX file.
 
 use std::fmt::Write as _;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch model list`: lists the networks of the catalogue.
 
 use serde_json::json;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch model`: fetches and inspects networks, creates model folders, and serves image processing to other programs.
 
 mod decode;

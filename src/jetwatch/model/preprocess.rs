@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch model preprocess`: images as input tensors of a network, in a file of NumPy.
 
 use std::path::PathBuf;

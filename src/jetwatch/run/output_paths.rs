@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Checks the outputs of a run before one is opened: no file that a source reads, no file twice, and no folder that cannot be
 //! written to.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The ablation: the keys of a sweep get their values one after the other, in place of all combinations, and each change has its
 //! gain.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `benchmark_mean.json`: the mean of each number over several concurrent processes, and their frames per second together.
 
 use serde_json::{Map, Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `benchmark.json` in the layout of CV-CUDA's benchmark script, with the keys of its older and of its newer versions.
 //!
 //! `data` nests the ranges of every batch. `mean_data` (older) and `data_stats_minus_warmup` (newer) have their statistics per

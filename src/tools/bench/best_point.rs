@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which point of a series is the fastest, and whether the difference to the next one stands out of the noise.
 
 use jetwatch_types::{Rate, mean, standard_deviation};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Comparison of two configurations in alternating runs, and checks of repeated runs by the rules of the benchmark tool hyperfine.
 
 use serde::Serialize;

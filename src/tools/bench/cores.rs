@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! CPU cores and GPUs for runs that take place at the same time: each process is pinned to its share.
 
 use anyhow::{Context, ensure};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The detector without a pipeline: preloaded frames through the detectors of all workers.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Why a benchmark has no result.
 
 /// Why a benchmark has no result.

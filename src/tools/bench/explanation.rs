@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What explains the change of the time per frame from one step to the next: work per frame, and CPU cores in use.
 //!
 //! The time per frame is the CPU time per frame divided by the CPU cores in use, `t = w / c`. With the means of both steps its

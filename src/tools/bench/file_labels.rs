@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Names of two compared configuration files.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The time of each layer of a network, with type, precision and device: a table, and `layers.json`.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Benchmarks: the pipeline or a part of it is run and timed, to `benchmark.json`; series of runs are compared.
 //!
 //! [`measure_pipeline`], [`measure_stage`] and [`measure_layers`] run in this process. A [`RunPlan`] starts the program again

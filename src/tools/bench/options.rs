@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a benchmark measures, for how long, and where its results go.
 
 use std::path::{Path, PathBuf};

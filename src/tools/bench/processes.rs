@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The processes of one run of a series: started with their share of the cores, waited for, and their results read.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One run in this process, to `benchmark.json`.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the runs of a benchmark say about each secondary network: crops per second, drops, fill and waits of its batches.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Several runs, each in a process of its own: concurrent ones, one for each point of a sweep, repeated, or two configurations
 //! in turns.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One stage of the pipeline at full speed, with input from memory.
 //!
 //! Called by `jetwatch bench --only`. Every range goes to a trace, as in a whole pipeline.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Summary statistics of a list of numbers, defined as in numpy, which CV-CUDA's benchmark script uses.
 
 use serde::Serialize;

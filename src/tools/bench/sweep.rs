@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Sweeps: keys of the configuration with lists of values, and all combinations of these, or their values one after the other.
 
 use super::BenchmarkError;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The conditions of a benchmark: the machine, throttling during the run, versions, and the configuration.
 
 use std::collections::{BTreeMap, BTreeSet};

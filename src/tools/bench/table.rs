@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Results as tables for a terminal.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Frames per second with their uncertainty, and the time of the GPU for a frame.
 
 use jetwatch_telemetry::{Level, Stage};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A trace as batches with their stages, and the numbers of each range with and without its warm-up.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The broker: connection, login, and the round trip of a message; and the spool for messages that it has not acknowledged.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Cameras: devices, their formats, processes that use them, and permissions of the daemon.
 
 use std::fs::{self, Metadata};

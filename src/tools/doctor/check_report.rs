@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Results of checks: what was checked, its state, and details.
 
 use std::fmt::{self, Display, Formatter};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The checks. Each runs on its own thread for a limited time.
 
 use std::str::FromStr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Input of the checks: a machine, its configuration, and the daemons that run on it.
 
 use std::fs::File;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The check of the detector: compares each installed runtime with recorded detections, on the same images on every machine.
 
 use std::fs;

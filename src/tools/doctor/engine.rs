@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The built engines, and a run of the detector.
 
 use super::check_report::CheckReport;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Checks of an installation, on the machine itself.
 //!
 //! [`run`] runs the given [`Check`]s; each adds results whose state is ok, wrong, unknown or n/a. Unknown means that a check is not

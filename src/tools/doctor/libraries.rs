@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Libraries that are opened at run time: paths and versions, compared with the versions of this release of JetPack.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The machine itself: model, memory, disks and clock.
 
 use std::path::Path;

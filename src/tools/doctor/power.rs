@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Settings of the machine compared with the configuration, and causes of throttling.
 
 use super::check_report::CheckReport;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Permission to profile, and the installed Nsight Systems.
 
 use std::ffi::OsStr;

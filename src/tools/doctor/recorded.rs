@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Recorded detections of the networks of a configuration, compared with what the back-end of this machine finds. Called by
 //! `jetwatch check`, and by `jetwatch update` through it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The daemon's systemd unit, and the journal with its log.
 
 use super::check_report::CheckReport;

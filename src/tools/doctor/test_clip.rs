@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The test clip: a short H.264 video, and the SHA-256 of every image that a decoder must output for it.
 //!
 //! H.264 defines decoding bit for bit, so all decoders output the same images. The package contains the clip, `video_selftest`

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Makes the test clip: frames of the built-in street, encoded by x264, and decoded by libavcodec for the digests.
 //!
 //! GStreamer runs in `gst-launch-1.0`, a process of its own. So the program for arm64 makes the clip on a build host of

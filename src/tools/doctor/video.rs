@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! GStreamer elements, and scaling and decoding by each unit, compared with the expected images.
 
 use super::check_report::CheckReport;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Self-tests of scaling and decoding on this machine: the same images through different elements, each timed separately.
 //!
 //! Opens no source or camera.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Agreement of two detectors on the same images. Pure.
 //!
 //! Two runtimes never give the same last bits, and a box whose score lies at the threshold is there with one and missing

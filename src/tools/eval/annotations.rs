@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Annotations and predictions of a set of images: plain data.
 
 use jetwatch_types::{Detection, Size};

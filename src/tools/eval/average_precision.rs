@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Precision-recall curves of one class from matched detections, and average precision. Pure.
 //!
 //! Images have weights, so that a sample with repetitions is evaluated without copies: weight 2 is the same as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Bootstrap over images: how much of a metric depends on the choice of images.
 //!
 //! Each round draws as many images as there are, with repetition, and evaluates them again. Two networks are evaluated on the

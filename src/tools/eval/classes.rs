@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Maps the labels of the model to the categories of the annotations. Pure.
 //!
 //! Names are compared without case, and with `_` and `-` as spaces: `Traffic_light` is `traffic light`. It is enough that

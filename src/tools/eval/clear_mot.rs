@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! CLEAR MOT, counted frame by frame: how well tracks match known objects over a sequence (Bernardin and Stiefelhagen, 2008).
 //! Pure.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Parser of COCO's JSON object annotations. Works on bytes; the caller reads the file.
 //!
 //! [`parse`] takes any bytes and never panics: every wrong value is an error that names its list, index, id and key.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Gives the objects of categories that a model's `covers` names to the label that covers them. Pure.
 //!
 //! A network with the label `vehicle`, trained on cars, buses and trucks, is evaluated on annotations that tell these apart:

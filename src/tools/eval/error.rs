@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Errors of annotation files, and of matching labels with categories.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The metrics of one network's detections on one set of images.
 
 use serde::Serialize;

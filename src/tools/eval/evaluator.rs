@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Runs detectors on a list of images: every image once through each of one or more precisions of a model.
 //!
 //! Images are scaled by the daemon's elements and batched by its [`Batcher`]. Each worker holds one detector of each precision and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Raw values of an annotation file, right or wrong, so that each wrong one can be reported with its position.
 //!
 //! A derived reader would stop at the first wrong value and report only its line, and files of hundreds of megabytes have one

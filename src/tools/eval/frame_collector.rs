@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Frames of a source as JPEG files, spread over time: images of the user's own scene for `models/quantize.py` and for
 //! `jetwatch engine build --calibration-images`. Called by `jetwatch calibrate`.
 

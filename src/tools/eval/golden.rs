@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Recorded detections on known images, stored next to the model, for comparison with other machines.
 
 use serde::{Deserialize, Serialize};

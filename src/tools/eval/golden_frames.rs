@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Images for golden detections: the same frames of the built-in scene on every machine, and a detector's results on them.
 
 use std::path::PathBuf;

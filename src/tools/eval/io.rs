@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Text files of the evaluation commands: `-` for the standard streams, and atomic replacement of output files.
 
 use std::fs::{self, File};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Evaluation of detections and tracks: one implementation of each metric.
 //!
 //! **Detections.** [`coco::parse`] reads the bytes of an annotation file into a [`Truth`]; [`ClassMap`] maps the labels of a model

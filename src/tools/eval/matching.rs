@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Matches detections with objects by COCO's protocol, for one class and one range of sizes, image by image.
 //!
 //! Detections are matched in the order of their scores, each with the free object that it overlaps most. A crowd may match

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The table of `jetwatch track --metrics`: one line per sequence, and one for all together; or the counts as JSON.
 
 use serde_json::{Value, json};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The accuracy of a model on annotated images, with the daemon's own image processing.
 //!
 //! [`ModelEvaluator::new`] reads annotations and model; [`run`](ModelEvaluator::run) finds the detections of each precision;

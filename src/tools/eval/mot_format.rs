@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The text format of the MOTChallenge benchmarks: detections in, tracks out. Works on strings; the caller reads and writes the files.
 //!
 //! A line of detections is `frame,-1,x,y,width,height,score[,class[,…]]`, a line of tracks

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A sequence to track: its detections, and its ground truth if tracks are scored. Reads the files of `jetwatch track`.
 
 use std::ffi::OsStr;

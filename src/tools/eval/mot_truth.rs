@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The ground truth of MOTChallenge sequences: the boxes of each object by frame. Works on strings; the caller reads the files.
 //!
 //! A line is `frame,id,x,y,width,height,counts[,class[,visibility]]`, with up to ten fields. Rows whose seventh field is 0

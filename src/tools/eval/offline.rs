@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Runs the tracker of the daemon on a file of detections, frame by frame; for `jetwatch track`.
 //!
 //! One thing needs the whole file: with [`TentativeFrames::Restored`] the frames of a track's probation are added to it once it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The results of `jetwatch eval`, as JSON and as tables.
 
 use std::fmt::Write;

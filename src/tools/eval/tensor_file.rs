@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Images as input tensors of a network, scaled, padded and normalized by the daemon's elements, in a file of NumPy.
 //!
 //! For programs that run the network themselves, such as `models/quantize.py`. Called by `jetwatch model preprocess`.

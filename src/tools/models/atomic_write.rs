@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Atomic writes of the files of a model folder, and their hashes.
 
 use std::fs::{self, File};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Where the class of the background stands among the scores of an SSD. The file does not contain it: it is a guess, unless the
 //! caller of `jetwatch model init` knows it.
 

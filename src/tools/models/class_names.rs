@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Class names in the metadata that exporters write. Pure.
 
 /// The names in `text`, a dictionary or list as Python prints it: `{0: 'person', 1: "traffic light"}` or `['a', 'b']`, in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Decodes output tensors that another program computed, as the daemon does: decoders, suppression, source pixels.
 //!
 //! `models/quantize.py` runs changed copies of a network itself and needs the daemon's detections of them. One session serves a

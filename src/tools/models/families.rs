@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The families of networks that jetwatch decodes: required outputs, and usual preprocessing.
 //!
 //! Shapes are those of one image, `C` is the number of classes. The preprocessing is that of the authors' training;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Downloads a network of the catalogue into a model folder.
 //!
 //! [`ModelFetch::new`] checks the request before anything is transferred, [`download`](ModelFetch::download) fetches the file,

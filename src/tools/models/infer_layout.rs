@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Infers the output layout of a network from its shapes, names and metadata. Pure.
 //!
 //! An ONNX file does not define the meaning of its outputs, so every answer is a guess with a reason. The rules go from the

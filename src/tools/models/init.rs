@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Creates a model folder for an ONNX file: the file, its external weights and a `model.yaml` with detected and assumed
 //! properties.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Inspects an ONNX file: summary, diagnostics and matching layouts, as data for `jetwatch model inspect`.
 
 use std::path::Path;

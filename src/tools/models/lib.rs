@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Networks for the detector: the catalogue and its downloads, ONNX inspection, and model folders.
 //!
 //! [`inspect()`] summarizes an ONNX file, checks it against the runtimes ([`lint()`]) and infers its output layout from shapes and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Diagnostics of a network: what the runtimes reject or run inefficiently, and the remedy. Pure.
 //!
 //! [`graph::check`] covers files, operators and versions; added here are the tensors, for which the output layout is inferred,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Template of a `model.yaml` for an inspected network; guessed values are marked. Pure.
 
 use std::collections::HashSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Errors of a `model.yaml` template.
 
 use jetwatch_types::Size;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Inferred layouts for the outputs of each family's exporters; each template loads as a description.
 
 use std::path::Path;

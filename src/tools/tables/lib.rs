@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tables of text for a terminal: aligned columns without borders, two blanks between them, as wide as their contents. No line
 //! ends in blanks. Widths are those of a terminal, so a wide character counts twice.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Crops and scales a drawn image on the CPU, in place of the GStreamer elements of other sources.
 
 use jetwatch_pixels::{Filter, Resizer};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A drawn street with its ground truth: the `synthetic://` source, labeled datasets, and scores against the truth.
 //!
 //! A tool: the appliance does not depend on it. The program hands [`synthetic_factory`] to the pipeline, which calls it for

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Scores of the network and the tracker on a drawn scene, against its ground truth. `jetwatch demo` calls it.
 //!
 //! The same results can be written as a sequence for `jetwatch track`.

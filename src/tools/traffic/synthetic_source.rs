@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The drawn scene as a source: in real time like a camera, or as fast as the handler takes frames, like a file.
 
 use std::time::{Duration, Instant, SystemTime};

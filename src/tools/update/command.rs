@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Programs of the system: run in the C locale, in a group of their own, so that a signal of the terminal does not reach a package
 //! manager in the middle of its work.
 

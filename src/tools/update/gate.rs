@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The health gate: whether the daemons that worked before an update work after it.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The transaction that is under way, on disk: what changes, how far it is, and what was healthy before. Written before a step begins.
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Updates of the program and of models as packages of a signed apt repository. The present version is kept, the new one checks the
 //! present configuration and its models, is installed, and has to become healthy; else the kept version is installed again.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The processes that a program has started, directly or not: a package manager may put them into groups and sessions of their own.
 
 use std::collections::{HashMap, HashSet};

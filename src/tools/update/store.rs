@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The updater's folder: the lock, the journal, the status, and the kept packages with their digests.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};

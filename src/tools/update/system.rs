@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The boundary to the machine: package manager, service manager and health of the daemons. [`Debian`](super::Debian) is the real one.
 
 use std::path::{Path, PathBuf};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The state machine on a machine of the test: every end, and an interruption at every step.
 
 mod machine;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Decides what an update does next, over [`System`] and [`Store`].
 
 mod reporting;

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes a model folder for the doubles of TensorRT: `cells_model.py FOLDER [WIDTH HEIGHT]`. What they compute is described in
 tests/nvidia_doubles/README.md: a box for each 32 by 32 pixels, with their brightness as its score.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The package on a virtual Jetson Xavier NX: files in place of its system, and doubles of its GStreamer elements, of
 TensorRT and of CUDA (tests/virtual_jetson, tests/nvidia_doubles). See tests/appliance/run, which has put them in place.
 

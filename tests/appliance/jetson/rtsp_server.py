@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A network camera for tests/appliance/jetson.py: H.264 at rtsp://127.0.0.1:8554/gate, until it is killed."""
 
 import gi

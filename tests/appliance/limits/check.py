@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The package on a machine with its own kernel, where the limits and the sandbox of its units are effective: see tests/appliance/run.
 
 What exceeds a limit is a process of this test that is put into the unit's own control group; what the sandbox refuses is tried

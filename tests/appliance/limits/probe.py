@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs in the sandbox of the daemon's unit, in the daemon's place, and tries what that should allow and refuse. Prints one line
 of JSON: for each attempt `ok` or the name of the error. check.py beside this file knows what is right."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The package on a machine of any kind, from the first start to purge: see tests/appliance/run."""
 
 import glob

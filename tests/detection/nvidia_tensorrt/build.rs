@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Builds: calibration, timing cache, progress, DLA.
 
 use std::sync::Mutex;

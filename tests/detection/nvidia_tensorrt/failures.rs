@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Failures: each library call with TensorRT's own message, plans that cannot run here, and the log.
 
 use std::fs;

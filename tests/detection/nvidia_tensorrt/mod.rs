@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! TensorRT's builder, runtime, engine and execution contexts through our tables, on doubles whose classes a compiler laid out
 //! from NVIDIA's own headers: a wrong slot or a wrong argument ends the process.
 //!

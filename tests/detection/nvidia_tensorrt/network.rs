@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The networks of these tests, and the output of a double of TensorRT for an image.
 
 use jetwatch_nvidia::cuda::{Element, PixelFormat};

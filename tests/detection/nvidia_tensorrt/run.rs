@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Runs of engines: batches, workers, graphs, types, layers.
 
 use std::thread;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the broker did with the messages: counts of all devices, and times until acknowledgements.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One simulated device: its scenes, its outages, and its client, as tasks of the one thread.
 
 use std::rc::Rc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The limit of file descriptors, raised as far as this process may.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

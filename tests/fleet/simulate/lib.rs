@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Messages of many devices from one process, for tests of brokers: the daemon's own encoder and MQTT client, one connection for each
 //! device, all on one thread. No camera and no network. The program `jetwatch-simulate` calls it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Lines of JSON about the events that were made and about those that the broker has taken: a consumer's table is compared with them. Each
 //! line is passed to the operating system before the run goes on, so that a kill of the process takes none.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `jetwatch-simulate`: publishes as many devices would, for tests of brokers. Run by the tests of this folder.
 
 use std::path::PathBuf;

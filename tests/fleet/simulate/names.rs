@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What differs from device to device: its name, its client id, its user, its files, and the order of its brokers.
 
 use std::path::{Path, PathBuf};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The events of one source without a picture: objects that cross the scene, with the messages that the daemon would make of them.
 //! Pure: the caller passes the time.
 

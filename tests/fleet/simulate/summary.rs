@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is printed at the end: rates, times until acknowledgements, and what was lost.
 
 use std::fmt;

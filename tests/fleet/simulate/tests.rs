@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A small simulation with the embedded broker: what a subscriber receives is what the list of events has.
 
 use std::collections::BTreeSet;

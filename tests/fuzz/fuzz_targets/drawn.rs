@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A network as the bytes of the fuzzer draw it: a layout with its parameters, an input, and the tensors of one picture.
 //!
 //! Most networks drawn have the tensors that their layout wants, or nothing behind the checks of a head would be reached;

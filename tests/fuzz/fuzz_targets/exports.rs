@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Fuzz target: databases that Nsight Systems exports, and what is computed from them.
 
 #![no_main]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Fuzz target: tensors of any kind against every output layout, through suppression, to detections in source pixels.
 //!
 //! The bytes draw a network and its output for one image; see [`drawn`]. A decoder may refuse the tensors. What it makes

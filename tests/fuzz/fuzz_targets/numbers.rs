@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The numbers of a tensor as the bytes of the fuzzer draw them: few bytes make many numbers.
 //!
 //! It knows no layout. Called by [`drawn`](super::drawn), and by the target `layouts` for shares.

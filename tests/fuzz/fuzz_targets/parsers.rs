@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Fuzz target: every reader of text and files that come from outside.
 //!
 //! The first byte chooses the reader, the others are what it reads. Each may refuse them in words. What it accepts must be

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Fuzz target: what the daemon reads back from its own files, and what a broker sends it.
 //!
 //! The first byte chooses the reader, the others are what it reads. Files of the spool carry checksums, past which no fuzzer gets:

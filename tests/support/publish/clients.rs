@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Mosquitto's own clients, for any broker on the loopback interface.
 
 use std::collections::BTreeMap;

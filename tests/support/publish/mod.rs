@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Shared by the integration tests of publishing: brokers, breaking connections, messages.
 
 pub mod clients;

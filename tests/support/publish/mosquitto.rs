@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A real mosquitto for one test: own port, own folder, killed at the end.
 
 use std::fs::{self, File};

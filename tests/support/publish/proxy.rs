@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A TCP proxy that breaks connections on command, possibly in the middle of packets.
 
 use std::io::{Read, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Messages to publish, and waiting by polling.
 
 use std::sync::Arc;

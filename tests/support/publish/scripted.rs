@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A broker that does what a test says: what it answers to each packet, and when it closes. For brokers that this machine does not have.
 
 use std::io::{Read, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See camera.h. Files of the virtual machine that matter here:
 //
 // - `nvargus-daemon`: Argus's daemon runs. Without it no sensor opens.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nvarguscamerasrc's and nvv4l2camerasrc's doubles: cameras that show a moving pattern, and fail as tests ask them to.
 #pragma once
 #include <gst/gst.h>

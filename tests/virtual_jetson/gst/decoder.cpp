@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See decoder.h.
 //
 //   sink (ghost) ─► a software decoder, chosen by the caps ─► the part that puts images into NVMM ─► src (ghost)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See encoder.h.
 //
 //   sink (ghost) ─► the part that takes images out of NVMM ─► jpegenc ─► src (ghost)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The folder that holds the machine's state: what tests set before and check afterwards.
 //
 // JETWATCH_VIRTUAL_JETSON names it. Without it the elements work, nothing is counted, and nothing can be broken.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of NVMM: buffers whose bytes are a surface of the double of libnvbufsurface, as `gst_buffer_map` shows them on a Jetson.
 #pragma once
 #include "../../nvidia_doubles/surface.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plug-in: doubles of the GStreamer elements of L4T. See README.md in the folder above.
 #include "camera.h"
 #include "decoder.h"

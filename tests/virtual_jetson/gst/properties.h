@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Properties of elements from tables: declared, remembered and given back. The element implements them.
 #pragma once
 #include <gst/gst.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the VIC's double computes: crop, scale, color, flip; and what the VIC refuses.
 #pragma once
 #include "nvmm.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See vidconv.h. What nvvidconv does, refuses and has as properties: README.md names the sources.
 #include "vidconv.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nvvidconv's double, and the base of others: an element that takes an image from one memory to another.
 #pragma once
 #include "properties.h"

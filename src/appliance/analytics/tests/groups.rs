@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Rules about groups of labels.
 
 use jetwatch_types::LabelGroup;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Rules that are switched off and on while objects are in view.
 
 use super::*;

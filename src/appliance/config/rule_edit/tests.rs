@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tests of changed rules, on files in several styles.
 
 use super::*;

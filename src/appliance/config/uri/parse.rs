@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A source's `uri` from text. Pure: no file is opened and no name resolved.
 //!
 //! Called by the loader of sources; the other keys of the source are applied there.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Characters that an editor, a web page or another system puts into a file, and that cannot be told by eye from a blank, from a
 //! quote, or from nothing. Called by [`Document`](super::document::Document) for a whole file, and by the checks of values.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A YAML file as a tree that knows its lines.
 //!
 //! A document holds the tree and collects the problems that the builder and the readers find in it. Values are read

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Maps without specified keys: a [`Node`] whose keys the caller lists, or whose keys are names that the file chooses.
 //!
 //! `model.yaml` is read so. The configuration itself is read by specifications, through [`Map`](super::Map).

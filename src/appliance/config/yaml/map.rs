@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A map read by the specification of its keys: unknown keys are reported, ranges and defaults come from the specification.
 //!
 //! The readers that [`Section`](super::Section) derives call these methods; so do rules between keys, which may read a key

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One value of a [`Document`] with typed readers.
 //!
 //! A reader gives the value, or records a problem and gives `None`: callers read everything that they can, and build

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! From YAML text to a tree of located values.
 //!
 //! The tree is built from the parser's events and not from a loader's maps, because a loader stops at the first

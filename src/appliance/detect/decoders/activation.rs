@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The sigmoid, for exports that do not contain it. Pure.
 //!
 //! Decoders compare logits with [`min_logit`] first, so that the exponential is computed only for the few that pass.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Box formats of networks: corners or center and size, in pixels or as fractions of the input. Pure.
 //!
 //! Independent of the layout. Decoders call it for the few boxes whose score passes.

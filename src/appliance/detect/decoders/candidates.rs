@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Collects the candidates of a decoder: keeps a box, drops it, or records why it is invalid. Pure.
 //!
 //! Independent of the layout; reads no tensor. Decoders create one per image.

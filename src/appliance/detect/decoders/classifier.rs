@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Classifiers: one score per label, no boxes. Pure; the only code that knows these layouts.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! YOLOv3 and YOLOv4 as the common converters from Darknet to ONNX write them: decoded boxes and class scores. Pure.
 //!
 //! `boxes` is `[boxes, 1, 4]` or `[boxes, 4]`, corners as fractions of the input's width and height; `scores` is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The raw grids of YOLOv3 and YOLOv4, as boxes in input pixels. Pure.
 //!
 //! Each grid is `[anchors · (5 + classes), h, w]`: for each anchor the planes of x, y, w, h, objectness and every class, all of

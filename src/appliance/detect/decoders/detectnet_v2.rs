@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! DetectNet_v2 of NVIDIA's TAO and DeepStream: one grid with a score and a box per class. Pure; the only
 //! code that knows this layout.
 //!

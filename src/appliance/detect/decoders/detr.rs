@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! RT-DETR, D-FINE and similar: a fixed number of queries, each one object or none, without suppression. Pure.
 //!
 //! Exports differ in how much postprocessing they contain, for `Q` queries and `C` classes:

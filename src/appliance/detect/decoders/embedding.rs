@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Embeddings: one vector for the whole image, no boxes. Pure; the only code that knows this layout.
 //!
 //! ```text

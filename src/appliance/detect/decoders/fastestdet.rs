@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! FastestDet: one grid, one box per cell. Pure; the only code that knows this layout.
 //!
 //! `[5 + classes, h, w]`: planes of the objectness after its sigmoid, of four raw numbers for the box, and of the classes

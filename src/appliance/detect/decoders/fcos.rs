@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! FCOS: one box per cell, as distances from the cell's center to the four sides. Pure; the only code that knows
 //! this layout.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Test fixture of the decoders: a decoder with tensors of floats, all 0, that a test fills, and the checks that all of them pass.
 
 use std::mem;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! NanoDet, NanoDet-Plus and PicoDet: distances to the four sides as distributions ("generalized focal loss"). Pure; the
 //! only code that knows these layouts.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The grids of cells of a network over its input, one per stride. Pure.
 //!
 //! Networks halve their image repeatedly, rounding up; a grid with stride `s` has one cell for each complete or partial

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Output decoders: one file per family of networks. Pure.
 //!
 //! An [`OutputDecoder`] is created once, from `model.yaml` and the shapes of the outputs of a first run, and then

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Networks that end with an NMS plug-in of TensorRT: `EfficientNMS_TRT` or `BatchedNMS_TRT`. Pure; the only code
 //! that knows these layouts.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! PicoDet exported with its postprocessing: final boxes, one per row. Pure; the only code that knows this layout.
 //!
 //! `[K, 6]` with rows `[class, score, left, top, right, bottom]`, suppressed in the network. How many rows there are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Rows of box, objectness and classes, as YOLOX and YOLOv5 write them. Pure; they differ only in the box format.
 
 use super::MAX_SCORE;

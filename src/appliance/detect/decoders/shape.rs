@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Shapes as text for errors, and views of one image in the tensors of a batch. Pure.
 
 use std::fmt;

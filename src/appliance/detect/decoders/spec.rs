@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The output as `model.yaml` describes it: tensors, layout, parameters.
 //!
 //! Read and checked in [`model_yaml`](crate::model), turned into an [`OutputDecoder`] after a first run of the network has

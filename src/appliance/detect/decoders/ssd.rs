@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! SSD: each box relative to an anchor, with a score per class and usually one for the background. Pure; the only code
 //! that knows this layout.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The anchors of an SSD: the boxes that its output is relative to. Pure; called when a decoder is created.
 //!
 //! The file of a network does not contain the anchors of its training. They are computed from a few numbers, as most

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Checks of the output tensors of a network: number, types, axes. Pure.
 //!
 //! Independent of the layout. Decoders call it when they are created, so that `decode` can rely on it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The output of YOLOv5, of YOLOv7 exported with its grid, and of other networks with the same rows. Pure.
 //!
 //! A row is `[x, y, w, h, objectness, class 0, class 1, …]`: center and size in input pixels, objectness and classes after

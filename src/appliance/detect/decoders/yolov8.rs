@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The output of YOLOv8 and YOLO11: planes of boxes and class scores, without objectness. Pure.
 //!
 //! `[4 + classes, boxes]`: four planes with center x and y, width and height in input pixels, then one plane for each class

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The raw output of YOLOX in one tensor, as boxes in input pixels. Pure; [`grids`] reads the same with one tensor per grid.
 //!
 //! The output holds one row for each cell of three grids over the input, of strides 8, 16 and 32 pixels, each row by

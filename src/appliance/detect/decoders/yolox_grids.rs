@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The raw output of YOLOX with one tensor per grid, as boxes in input pixels. Pure.
 //!
 //! The numbers are those of [`yolox`](super::yolox) before their concatenation: `[5 + classes, h, w]` for each

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Atomic writes of the files of the engine cache, and the lock that allows one build at a time.
 
 use std::fs::{self, File, TryLockError};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Builds the engine of an [`EngineSpec`] and reports progress.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The engine cache, a folder: finds the engine of a spec, explains why it is missing, stores new ones.
 
 use std::fs;

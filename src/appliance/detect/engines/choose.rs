@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Selects the model file that an engine is built from, and its precision.
 
 use super::EngineError;

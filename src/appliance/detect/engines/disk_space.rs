@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Free disk space for the engine cache, checked before a build of several minutes.
 
 use std::io;

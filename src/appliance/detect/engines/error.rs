@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Why there is no engine.
 
 use std::io;

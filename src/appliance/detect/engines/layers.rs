@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Layers of an engine by precision and device, from the JSON of TensorRT's engine inspector.
 //!
 //! The format of the inspector's text is not specified. Versions 8.5 to 11 write a list `Layers`, whose entries are names or

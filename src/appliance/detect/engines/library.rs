@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Opens TensorRT and the GPU as configured.
 
 use std::fs;

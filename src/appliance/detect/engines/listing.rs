@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Lists the engines of a cache with their states.
 
 use std::path::PathBuf;

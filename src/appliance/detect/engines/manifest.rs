@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The manifest next to an engine: its spec and the hash of its bytes. A plan without a manifest is ignored.
 
 use serde::{Deserialize, Serialize};

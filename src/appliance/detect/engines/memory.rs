@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Checks whether there is enough memory for a build. Estimates only: TensorRT does not report its needs.
 
 use super::EngineError;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Why an engine is missing: one sentence, and the command that builds it.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! TensorRT engines: networks compiled for one GPU, and the cache that holds them.
 //!
 //! An [`EngineSpec`] holds everything that determines an engine: the network's file, precision, batch size, GPU, version of

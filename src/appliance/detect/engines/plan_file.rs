@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Identifies an engine file without loading it: a plan holds machine code, and a wrong one may do anything.
 //!
 //! NVIDIA does not document the plan format. The fields read here were found with plans of TensorRT-RTX 1.7.1 for three

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The specification of an engine: everything that determines it, and the key computed from that.
 
 use std::path::{Path, PathBuf};

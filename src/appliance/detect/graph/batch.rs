@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Writes a network again for a fixed number of images. Pure.
 //!
 //! A provider that records its work as a graph needs fixed shapes, and a network that was exported for one image cannot take

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What of a network makes the runtimes refuse it: missing files, unknown operators, versions that are too new. Pure but for
 //! [`incompatibility`], which reads the file.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Embeds external weights into the network's own file. Pure.
 //!
 //! Runtimes read such files only when they open a network by path, and then it cannot be verified which bytes they read.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Summaries of ONNX files without ONNX Runtime.
 //!
 //! [`read`](read()) summarizes a file as a [`Network`]: tensors, operators, quantization, files next to it. [`check()`] compares

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! ONNX's messages, as far as they are looked at, by the field numbers of `onnx.proto`. Pure.
 //!
 //! Everything borrows from the file's bytes. Lists have a fixed greatest length, so that a file of empty messages is an

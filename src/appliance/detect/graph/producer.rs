@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which operator computes an output. Pure; called when a network is summarized.
 //!
 //! A classifier's last operator shows what its shape does not: whether the output is a softmax, a sigmoid, or raw logits.

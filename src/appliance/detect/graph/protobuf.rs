@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A zero-copy reader of the Protobuf wire format.
 //!
 //! A generated reader would copy every weight and turn two bytes of an empty message into a structure of hundreds; here

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How a network is quantized, read from the nodes that quantize and dequantize. Pure.
 
 use std::collections::HashMap;

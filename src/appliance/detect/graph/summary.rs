@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A network in numbers: its tensors, operators, weights and the files next to it. Pure.
 
 use std::collections::{BTreeMap, HashSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Every key of `model.yaml`: its type, its range, its default, and what it is for.
 //!
 //! Schema and reference come from here, and so do the readers of single values. What depends on other keys or on other files

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The keys of `output` in `model.yaml`: which layouts there are, which tensors and parameters each of them has.
 //!
 //! The layout decides which other keys are known, so it is read first; without one, no other key is judged.

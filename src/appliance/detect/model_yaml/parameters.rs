@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The keys of `output` that only some layouts have: what cannot be learned from the tensors.
 //!
 //! Called by [`output`](super::output) with the tensors that were named, since some parameters have one value for each grid.

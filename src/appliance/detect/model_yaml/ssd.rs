@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The keys of the layout `ssd`: what its boxes are relative to, and what is left to do with its scores.
 //!
 //! Its anchors are not in the network. They are computed from the keys `feature_maps`, `scales` and `aspect_ratios`, or

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tests of the keys of `model.yaml`: what is read, what may be left out, and how each mistake is told.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Opens a network for the GPU for the first time, and finds out for how many images it runs.
 //!
 //! Compares it with `model.yaml`, and the network for several images with that for one, on images of noise.

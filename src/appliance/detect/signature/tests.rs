@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tests of what a network is compared with: its inputs and outputs by name, and the shapes of a first run.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a TensorRT session needs to know of an engine: tensors, batch size, shapes of the outputs, buffers.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Boxes of an MP4 file: a length, a type, and contents.
 
 /// Appends a box of type `kind` whose contents `fill` appends.

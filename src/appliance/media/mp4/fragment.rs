@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Fragments, and the table of those at which playing can begin.
 
 use jetwatch_types::VideoCodec;

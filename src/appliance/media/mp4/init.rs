@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The init segment: what a player must know before the first fragment.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Fragmented MP4 (ISO/IEC 14496-12) of one video stream and its sound: an init segment, then fragments that each say when they begin. Pure.
 //!
 //! A file that ends after any fragment can be played: there is no index that must be written first. The same segments are a

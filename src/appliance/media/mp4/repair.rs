@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The end of a file that was cut off, by a kill or by a power cut. Some players refuse a file whose last fragment is damaged.
 
 use std::io::{self, Read, Seek, SeekFrom};

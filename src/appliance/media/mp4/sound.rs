@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The track of sound beside that of the video: its part of the init segment, and its fragments.
 
 use jetwatch_types::AudioFormat;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tests of the recorder, with a store in memory that can fail.
 
 use std::cell::RefCell;

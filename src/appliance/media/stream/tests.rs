@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tests of a stream: what it keeps in memory.
 
 use proptest::prelude::*;

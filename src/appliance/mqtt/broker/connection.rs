@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One connection of a client: bytes to packets and back, the time-outs, and how it ends.
 
 use std::net::SocketAddr;

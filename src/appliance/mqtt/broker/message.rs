@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A message inside the broker, shared by all queues that hold it.
 
 use std::sync::Arc;

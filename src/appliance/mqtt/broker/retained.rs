@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The retained message of each topic.
 
 use std::collections::BTreeMap;

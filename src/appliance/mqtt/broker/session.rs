@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the broker keeps for one client: messages that wait, messages on their way, and its subscriptions. Pure: no socket.
 
 use std::collections::{HashSet, VecDeque};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! All sessions, and what packets do to them. No I/O; the time is given.
 
 use std::collections::HashMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which clients a message is for.
 
 use std::collections::HashMap;

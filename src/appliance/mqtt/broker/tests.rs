@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The broker with a small client, packet by packet.
 
 mod connections;

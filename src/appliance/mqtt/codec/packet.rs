@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The packets, as data. One set for both versions: what MQTT 3.1.1 does not have is empty there.
 
 use std::fmt;

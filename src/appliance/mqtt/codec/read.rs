@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Bytes to packets. What is not yet complete is waited for; what is wrong is an error that says where. Lengths in the input are compared
 //! with what has arrived before anything is taken, and payloads are parts of the input. Answers (CONNACK, PUBACK and the like, DISCONNECT) are
 //! read as far as they can be: their code decides, whatever follows it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Each packet in both versions: as it was, cut off, damaged.
 
 use bytes::{Bytes, BytesMut};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Packets to bytes. The fields are gone through twice, for their length and to be written: so they are written into the caller's buffer at
 //! once.
 

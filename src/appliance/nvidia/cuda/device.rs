@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One GPU and its primary context, which the CUDA runtime inside TensorRT shares.
 
 use std::ffi::{CStr, c_int};

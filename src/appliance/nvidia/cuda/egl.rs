@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pixels of an EGL image as GPU memory, without a copy.
 //!
 //! Jetson's video engines export their images as EGL images. `surface` calls this once for each buffer of a pool. The

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Errors of libcuda and of the GPU.
 
 use super::Version;

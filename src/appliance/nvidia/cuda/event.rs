@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! CUDA events: points in a stream to wait for, and to measure times between.
 
 use std::ptr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! CUDA graphs: work that is recorded once and launched as a whole, without the driver's cost per call.
 
 use std::ptr;

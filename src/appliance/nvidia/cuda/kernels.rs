@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! jetwatch's CUDA kernels: the driver compiles their PTX for the GPU. Loading and launching.
 
 use std::ffi::{CStr, c_void};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! libcuda's functions, looked up by name once per process.
 //!
 //! cudarc opens the library. Its own functions are not called: they panic when a symbol is missing, and they return the errors

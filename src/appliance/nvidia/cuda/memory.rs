@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! GPU memory, and host memory that the GPU can access.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The GPU through libcuda: device, memory, streams, events, graphs, and the preprocessing kernel.
 //!
 //! cudarc finds and opens the library; its bindings are those of CUDA 11.4, as in JetPack 5. The public interface is safe.

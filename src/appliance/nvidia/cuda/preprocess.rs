@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Host side of the preprocessing kernel (`preprocess.cu`): its parameters for the tensor and for each image. A session launches
 //! it once per batch.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! CUDA streams: queues of work on the GPU.
 
 use std::ffi::c_void;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Selects the execution context for a batch count, and records runs as CUDA graphs.
 //!
 //! A graph contains the state that the context had when it was recorded: a later change of the context's shapes invalidates its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Interface between a session and a network: TensorRT's execution context, or the loopback network.
 
 use std::ffi::c_void;

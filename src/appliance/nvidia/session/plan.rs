@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Plan of a session: tensors, their sizes, the batch.
 
 use crate::cuda::{Element, PixelFormat, TensorFormat};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Page-locked memory into which the CPU writes images for the GPU: one slot per image of the batch.
 
 use super::error::SessionError;

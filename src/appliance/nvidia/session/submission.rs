@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The GPU work of one run: memory, and the calls in their order.
 //!
 //! ```text

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Errors of reading images in NVMM without a copy.
 
 use crate::cuda::CudaError;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Offsets of the fields in NVIDIA's structures, by release of L4T, and checks of their values for one buffer.
 //!
 //! Offsets are in bytes, for 64-bit machines. L4T 35 and 36 agree in all fields that are read here. Later ones may not, so a

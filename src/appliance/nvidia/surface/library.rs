@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! libnvbufsurface's functions that create and destroy EGL images, opened at run time.
 
 use std::ffi::{c_int, c_void};

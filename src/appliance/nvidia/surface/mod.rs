@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Images in NVMM, the memory of Jetson's video engines, read by the GPU without a copy.
 //!
 //! ```text

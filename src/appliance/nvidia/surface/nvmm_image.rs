@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! An image in NVMM, as delivered by the GStreamer pipeline.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Converts images in NVMM to addresses for the kernel.
 
 use std::fmt;

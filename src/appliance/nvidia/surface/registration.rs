@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Registration of a pool's memory block with the GPU: created once, attached to GStreamer's memory, removed when that is freed.
 
 use std::ffi::c_void;

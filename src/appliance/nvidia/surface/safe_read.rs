@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Reads the process's own memory through the kernel.
 //!
 //! An address from a structure whose layout may differ is not dereferenced: the kernel copies from it, or returns an error. That

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Checks that a session's plan fits an engine: names, directions, types, layouts, sizes and the batch.
 //!
 //! These checks ensure that TensorRT accesses only memory that was allocated for the plan.

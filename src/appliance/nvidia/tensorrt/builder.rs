@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Builds a plan from an ONNX file: builder, network and configuration.
 
 use std::ffi::{c_char, c_void};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Implicit INT8: the calibrator from which TensorRT 8 and 10 request images, or the result of an earlier calibration.
 //!
 //! It is an `IInt8EntropyCalibrator2`, the only one that DLA accepts. Generation 11 has none: there the network determines the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! InferenceSession context: runs an engine, one run at a time.
 
 use std::ffi::{c_char, c_void};

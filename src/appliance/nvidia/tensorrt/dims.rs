@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Shapes in TensorRT's layout: 32-bit axes in generation 8, 64-bit axes since.
 
 use super::version::Generation;

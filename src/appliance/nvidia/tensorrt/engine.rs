@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! An engine: weights and kernels of one network, shared by all execution contexts.
 
 use std::ffi::{CString, c_char, c_void};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! An engine as the network of a session: the shapes of a batch, and one worker's context.
 //!
 //! `check_bindings` decides whether a plan fits the engine, before any memory is allocated.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Errors of TensorRT.
 
 use std::path::PathBuf;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Guards for functions that TensorRT calls: a panic must not unwind into C++.
 
 use std::ffi::{CStr, c_char};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! TensorRT's library: search, version, and selection of its vtables.
 
 use std::ffi::{CString, c_char, c_void};

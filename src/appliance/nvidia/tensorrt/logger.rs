@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! TensorRT's logger: its messages go to jetwatch's log, and its last errors are stored for jetwatch's error texts.
 //!
 //! There is one per process: TensorRT uses its first logger for all objects created later.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Virtual methods: their vtable slots, and the first version that has them.
 
 use super::error::TensorRtError;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! TensorRT without its headers: its C++ methods are called through vtables.
 //!
 //! TensorRT has no C interface beyond a few factory functions. Each public class is an object of two pointers: its own vtable,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! C++ objects of TensorRT: calls of their methods, and their destruction.
 
 use std::ffi::c_void;

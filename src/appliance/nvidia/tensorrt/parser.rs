@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The ONNX parser: converts an ONNX file to a TensorRT network, or lists the nodes that it refuses.
 
 use std::ffi::{CString, c_char, c_void};

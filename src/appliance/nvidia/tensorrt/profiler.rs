@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Layer times, which TensorRT reports to the profiler of an execution context.
 
 use std::ffi::{c_char, c_void};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Progress of a build: TensorRT reports it phase by phase since version 10.
 
 use std::ffi::{c_char, c_void};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Error recorder for TensorRT's objects, so that error texts contain TensorRT's own messages.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Request for a build, and its result.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The runtime: deserializes plans to engines.
 
 use std::ffi::c_void;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Inputs of a parsed network, and the shapes that an engine is built and calibrated for.
 
 use std::ffi::c_char;

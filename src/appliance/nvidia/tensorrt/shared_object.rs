@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Values of jetwatch whose address C++ keeps and calls.
 
 use std::ffi::c_void;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Versions of TensorRT, and their generations of vtables.
 
 use std::fmt;

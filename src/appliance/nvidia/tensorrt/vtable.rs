@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Vtable slots of all called methods, by generation, with the first version of each.
 //!
 //! Taken from the public headers of 8.5.2, 8.6.1, 10.0.1, 10.3.0, 10.7.0, 10.13.3, 10.16, 11.0, 11.1, 11.4 and TensorRT-RTX 1.7

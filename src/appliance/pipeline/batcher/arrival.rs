@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Estimates when the next frame of a source is due, from the arrival times of earlier frames. Pure: times are arguments.
 
 use std::time::{Duration, Instant};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Places in the order of a source at which it went offline: the frames before such a place belong to the time before, however
 //! late the workers complete them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which frames of a source go through the network, and which skip it: by a fixed interval, or by one that follows the load.
 //!
 //! Sources of one interval take turns, so that the load of the network is even. All live sources with an adaptive interval share

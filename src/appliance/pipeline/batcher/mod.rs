@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The frame queues of all sources, and the batches formed from them.
 //!
 //! The queue of a live source keeps the newest frame and counts what it replaces; the queue of a file makes the reader wait, so

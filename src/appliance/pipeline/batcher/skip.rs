@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Frames that skip the network: they get their place in the order of their source, and continue without detections.
 //!
 //! One that follows a queued frame waits until that one is taken; no caller blocks.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Batches of frames of one pixel: order, drops, waits for more frames, and sources that are added and removed.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Clips and continuous recording in the pipeline: which tracks are recorded, and the thread that writes their files.
 //!
 //! The tracking stage decides with each frame ([`SourceClips`]), so that the events of a frame name the clip that holds it. The

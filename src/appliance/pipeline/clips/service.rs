@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The thread `media`, and what its commands and results pass through.
 
 use std::collections::VecDeque;

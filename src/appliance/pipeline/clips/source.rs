@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The clips of one source in the tracking stage: the tracks that qualify, and the commands for the thread that writes.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The archive as the store of the recorder.
 
 use std::fs::OpenOptions;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Executes commands, which add sources from the templates of the configuration and remove them. No command removes or changes a
 //! source of the configuration file.
 

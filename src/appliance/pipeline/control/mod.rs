@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Requests to a running pipeline: reloads of the configuration, and commands. One at a time, on the thread that waits for the end
 //! of the run.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Requests that wait for execution. No request is lost: a reload stays requested until it is done, and a command that finds the
 //! queue full is refused with a reply.
 

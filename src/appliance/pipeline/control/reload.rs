@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Applies a new configuration while the pipeline runs: sources are added, removed, or restarted. Any other difference needs a
 //! restart. A file with such a difference, or with a problem, changes nothing: the running configuration always corresponds to
 //! exactly one file.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Metrics of a run: a sink that counts what is published, copies of what the other parts count, and the exporter that offers both.
 //!
 //! The exporter starts before the detector is loaded, which may take minutes, and ends after the sinks.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The sink that counts: track events, analytics events, tracks, zones and lines. It runs on the tracking stage's thread, and adds to
 //! atomics; the lists that it locks change only with the sources.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Counters of a secondary network, for `stats` messages and the final report.
 
 use std::sync::Arc;

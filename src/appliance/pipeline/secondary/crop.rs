@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The part of an image that shows one object, in memory of its own.
 //!
 //! The tracking stage copies it at once, so that full images return to their pools and only the crops are kept.

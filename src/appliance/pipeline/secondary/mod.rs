@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Secondary inference: secondary networks run on crops of tracked objects.
 //!
 //! ```text

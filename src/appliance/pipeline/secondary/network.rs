@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The settings of one secondary network, shared by the tracking stage and its workers, and tokens for crops in flight.
 
 use std::sync::Arc;

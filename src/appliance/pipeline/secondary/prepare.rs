@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Loads the secondary networks: opens their models and resolves their classes, once, before any thread starts.
 
 use crate::PipelineError;

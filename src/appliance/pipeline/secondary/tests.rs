@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Secondary inference in the tracking stage: which tracks are inferred, when, and with which attributes.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Combines several results for one object by score-weighted voting, with hysteresis. Pure.
 
 use std::collections::VecDeque;

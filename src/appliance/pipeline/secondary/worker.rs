@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A worker of a secondary network: takes crops, scales them, runs the network on batches of them, and sends the results to the
 //! tracking stage.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Sources that a command has added from a template of the configuration.
 
 use std::collections::BTreeMap;

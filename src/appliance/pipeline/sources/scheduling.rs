@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Schedules of the running sources: detection goes on and off as they say, and a reload changes them while the sources go on.
 //!
 //! Detection follows the clock of the machine, where frames are skipped; rules follow the capture time of their frames, in the

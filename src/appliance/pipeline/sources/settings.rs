@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What follows from the configuration of a source: its tracker, whether its frames may skip the network, and what sinks know of it. Pure.
 
 use jetwatch_config::{Config, Interval, SourceConfig};

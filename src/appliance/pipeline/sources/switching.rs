@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Switches of the running sources: kept, and passed to the batcher and to the tracking stage.
 
 use jetwatch_config::Config;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Copies of the counts of sources and of the machine for metrics. Unlike a `stats` message they begin no interval.
 
 use jetwatch_metrics::{MachineFigures, MediaFigures, SourceFigures};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which rules of a source are active: switched on, and on by their schedules. Pure: the time is an argument.
 
 use std::time::{Duration, SystemTime};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The analytics of one source, and the counts of zones and lines that were last published.
 //!
 //! Events are published as they occur. Counts of zones and lines are published when they change, and at most once per interval: a

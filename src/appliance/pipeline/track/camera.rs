@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The motion of the camera of one source, which its tracks follow.
 
 use jetwatch_pixels::motion::{CameraMotion, GrayImage};

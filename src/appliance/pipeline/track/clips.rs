@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Clips in the tracking stage: they follow the frames, and end before the sinks.
 
 use std::time::{Duration, Instant};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Counts as they are published: one that rises at once, one that falls once it has been lower for the hold time. An object that
 //! is missed in single frames does not change them.
 //!

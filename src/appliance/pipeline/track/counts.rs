@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Numbers of active tracks of one source as they are published: of each label, and of each group of labels.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Selects the detections of one source after inference, by score, class and group. The detector does not distinguish sources,
 //! as one batch has frames of several.
 

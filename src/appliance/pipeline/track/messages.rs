@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the tracking stage receives: inputs, whose order counts, and control messages, in a channel of their own.
 //!
 //! A control message is published after all inputs that were sent before it, and none is lost at the end.

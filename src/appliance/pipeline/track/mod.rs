@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The tracking stage: one thread that receives the results of all sources, restores their order, tracks, and publishes.
 
 use std::ops::ControlFlow;

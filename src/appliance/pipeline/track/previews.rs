@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the tracking stage gives to the pictures of the page: frames with their tracks, and the sources.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the tracking stage publishes: events, analytics, counts, states, statistics, and control messages.
 
 use std::time::{Instant, SystemTime};

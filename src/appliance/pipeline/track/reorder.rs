@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Restores the order of the results of one source, which come from several workers.
 
 use std::collections::VecDeque;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Schedules in the tracking stage: rules go on and off by the capture time of their frames, and what is active is published.
 //!
 //! Where no frame comes, the clock decides a moment later, so that a frame that is on its way counts first.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Results of secondary networks in the tracking stage, which calls this for each.
 
 use super::TrackStage;

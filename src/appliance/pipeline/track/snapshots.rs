@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the tracking stage does for snapshots: it passes on the steps of tracks and the images, and publishes while the thread
 //! ends.
 

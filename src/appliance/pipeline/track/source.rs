@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The tracking state of all sources, by their ids. Sources are added and removed, and no id is used twice: the entry of a removed
 //! source stays empty.
 

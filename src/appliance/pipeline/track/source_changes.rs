@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Sources that join, change their state, end and leave, each after the frames before it.
 
 use crossbeam_channel::Sender;

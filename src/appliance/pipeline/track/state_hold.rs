@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! States of one source as they are published: `offline` only once the source has been away for the hold time, and once for each
 //! time that it is away, however often it is tried meanwhile. Pure: times are arguments.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Switches in the tracking stage: what is switched off, and what changes when it is switched.
 
 use std::sync::Arc;

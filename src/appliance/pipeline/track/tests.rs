@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The tracking stage with one source: frames that are in the pipeline when the source goes offline.
 
 use parking_lot::Mutex;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the page asks of the daemon: what runs where, zones and lines, reloads, and the support bundle.
 
 use std::collections::BTreeMap;

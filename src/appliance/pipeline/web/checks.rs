@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Checks of the installation for the page: `jetwatch doctor` in a process of its own, one at a time, for a limited time, with a low
 //! priority. What it prints is kept until the next run.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Used and free bytes of the file systems that the daemon writes to, for the page. A disk that does not answer delays a request for
 //! [`TIMEOUT`], and occupies one thread.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Kept pictures and clips, and encoded streams, for the page: views of the archive and of the rings of the sources.
 
 use std::collections::BTreeMap;

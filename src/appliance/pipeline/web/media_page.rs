@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A page of the list of kept files: pictures together with the clips that show the same track.
 //!
 //! The files of a page are those after the last file of the page before, by time and id, so that a file that is added or deleted

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The page of a run: its server, the sink that feeds it, and the pictures that are drawn for it.
 //!
 //! It starts before the detector is loaded, which may take minutes, and ends after the sinks.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pictures with boxes for the page: which frames they are made of, and the thread that draws and encodes them.
 //!
 //! While no one looks at a source, its frames cost two reads of atomics here. While someone does, a frame in each interval keeps its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The sink of the page: the messages of MQTT, encoded in the same way, for [`Hub`]. It runs on the tracking stage's thread, and holds
 //! locks for copies only.
 

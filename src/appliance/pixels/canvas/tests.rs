@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Filled rectangles in all layouts: the expected samples change, and no others.
 
 use proptest::prelude::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Boxes, lines and text: positions, and that no input panics.
 
 use proptest::prelude::*;

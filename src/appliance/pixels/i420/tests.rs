@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Scaling of `I420` images against definitions that are computed number by number.
 
 use super::*;

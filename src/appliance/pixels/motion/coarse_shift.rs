@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The shift of the whole image, to one pixel of the smallest level: where the search for each corner begins.
 //!
 //! Lucas and Kanade's method follows a corner over a few pixels only. A camera that is hit moves farther between two frames, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Corners: points whose surroundings have contrast in every direction, so that their motion is unambiguous (Shi and Tomasi, 1994).
 
 use jetwatch_types::Xyxy;

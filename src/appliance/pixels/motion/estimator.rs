@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The motion of the camera of one source, from frame to frame.
 
 use jetwatch_types::{Similarity, Xyxy};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One similarity for many pairs of points, of which some are wrong: random samples, then least squares over those that agree
 //! (RANSAC: Fischler and Bolles, 1981).
 

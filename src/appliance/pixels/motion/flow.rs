@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Optical flow of single points, from the smallest level of a pyramid to the full size (Lucas and Kanade, 1981; Bouguet, 2000).
 //!
 //! Patches are compared at equal mean and equal contrast, so that a change of exposure is no motion.

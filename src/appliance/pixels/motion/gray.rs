@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A frame as a small gray image: the mean brightness of square cells.
 
 use jetwatch_types::{Frame, Image, PIXEL_BYTES, PixelPool, PooledPixels, Size, Xyxy};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The motion of a camera, estimated from the pixels of its frames. Pure computation: no threads, no clock, no I/O.
 //!
 //! ```text

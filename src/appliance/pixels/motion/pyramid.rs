@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A gray image in several sizes, each half of the one before.
 
 /// Most levels, the full size included.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! For tests: a static scene with detail everywhere, seen by a moving camera.
 
 use jetwatch_types::{

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! CPUs: busy time, from `/proc/stat`, and clocks, from cpufreq.
 
 use serde::Serialize;

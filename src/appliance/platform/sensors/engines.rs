@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Engines (GPU, memory, VIC, NVDEC and others): clocks from devfreq or the clock tree, and loads where the kernel exposes them.
 //!
 //! JetPack 5 and 6 name the same engines differently (`17000000.gv11b`, `17000000.ga10b`, `17000000.gpu`), so they are

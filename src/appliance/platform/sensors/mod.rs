@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Sensor readings: CPUs, engines, temperatures, power rails, throttling and over-current.
 //!
 //! [`SensorSnapshot::read`] reads some hundred small files once, which takes some milliseconds. It keeps no state. Paths are those

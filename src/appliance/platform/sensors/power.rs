@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Temperatures, throttling, power rails and over-current events.
 
 use serde::Serialize;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Holds the clocks at their maximum for a limited time, such as a benchmark, and restores them at its end, on every exit path.
 //!
 //! A file in `/run` identifies the holder. It is locked while its process runs, so that the next holder can

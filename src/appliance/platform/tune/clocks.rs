@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Clocks held at the maximum of the power mode, by jetson_clocks.
 //!
 //! The tool's output is not machine-readable. The state is read from the clocks themselves: they are held when the minimum of every

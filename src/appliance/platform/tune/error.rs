@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Errors of applying and restoring the machine's settings.
 
 use super::super::PlatformError;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Fan profile. nvfancontrol has no option for it: following NVIDIA's guide, its persistent state is removed, its configuration
 //! edited and its daemon restarted.
 

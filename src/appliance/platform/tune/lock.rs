@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Serializes changes: the unit and a user's call must not apply and restore at the same time.
 
 use std::fs::File;

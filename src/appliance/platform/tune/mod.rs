@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The machine settings of a detection appliance: power mode, clocks, fan, and profiling permission.
 //!
 //! [`plan`] compares and returns the [`Step`]s; [`apply`] executes them, [`restore`] undoes them. Applying twice changes

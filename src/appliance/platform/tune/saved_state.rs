@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The original values of settings, stored on disk so that another process can restore them, also after a crash.
 //!
 //! Each entry is written before its setting is changed. Clocks and kernel parameters do not survive a reboot, so their

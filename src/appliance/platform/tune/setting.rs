@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The individual settings: current value, accepted values, and how each is applied. Values are canonical texts.
 
 use std::thread;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Commands that are parsed, and those that are refused.
 
 use super::*;

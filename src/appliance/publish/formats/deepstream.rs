@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The messages of DeepStream's nvmsgconv: the full schema, one message for each object and event, or the minimal one, one for
 //! each frame.
 //!

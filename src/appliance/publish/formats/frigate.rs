@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Frigate's MQTT topics: `events`, `reviews`, counts of cameras and zones, states of cameras, and `stats`.
 //!
 //! What differs from Frigate: there are no pictures and no clips; `region` is the whole image; a zone has an object from its first

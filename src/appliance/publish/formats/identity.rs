@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Identities in the forms of other systems, made from ours: a repeated run of the same events has the same ones, and no state is
 //! kept for them. They are not secrets.
 

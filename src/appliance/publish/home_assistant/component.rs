@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One component of a discovery message: an entity, or a trigger of the device. Keys are Home Assistant's abbreviations.
 
 use serde_json::{Map, Value};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Identifiers of devices, entities and components: made of parts that can be read back, of the characters `[a-zA-Z0-9_-]` alone.
 //!
 //! Letters, digits and `_` stand for themselves, every other byte is `-` and two hexadecimal digits, and `--` is between two

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The message about the device itself: its health.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A message within the largest size that a broker takes, and what is read from a message of an earlier run.
 //!
 //! Home Assistant keeps an entity that is left out of a message. It removes one whose component has nothing but its platform; after

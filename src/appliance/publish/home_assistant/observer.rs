@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Notices what changes the messages to Home Assistant, where the pipeline publishes. Reports each fact once and never blocks.
 
 use std::collections::{HashMap, HashSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What all messages to Home Assistant are made from: names, topics and settings. Nothing here changes during a run.
 
 use std::time::Duration;

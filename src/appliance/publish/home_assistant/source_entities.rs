@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The message about one source: what is in its images, and what its rules report.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Analytics events of a source: one `event` entity with all of them, and a trigger of the device for each that a rule reports.
 //!
 //! A message that waited for the broker is no event that happens now: an automation would act on it hours later. Those that are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is announced for given sources, labels and machines, and what of it changes.
 
 mod schedules;

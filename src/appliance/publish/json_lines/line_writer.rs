@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Whole lines only: a partial line of a failed write is cut off, or at least terminated, before the next line.
 
 use std::fs::{self, File, OpenOptions};

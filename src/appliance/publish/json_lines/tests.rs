@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tests of the JSON-lines sink with a disk that fails on command, and with the kernel's own full device.
 
 use std::io::Write;

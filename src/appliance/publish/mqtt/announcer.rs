@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Publishes the messages for Home Assistant, on the `mqtt` thread while there is a connection. What they say is decided in
 //! `home_assistant`.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The delay before the next attempt. Pure, except for the jitter.
 
 use std::hash::{BuildHasher, RandomState};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Messages of QoS 0 on which a broker ends the connection, such as a picture above a limit that it does not announce. They are not
 //! acknowledged: a ping behind a large one proves that the broker has taken it. Pure.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One client: the queue, and the thread that keeps a connection and writes what is queued. It takes prepared messages; the sinks
 //! of this folder make them.
 

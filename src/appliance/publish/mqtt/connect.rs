@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! From a configuration to an open MQTT connection: address, TCP, TLS, CONNECT, CONNACK. Each step fails with its own
 //! [`PublishError`].
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! An open MQTT connection: bytes to packets and back, and the error text of its end. Independent of message contents.
 
 use std::time::Duration;

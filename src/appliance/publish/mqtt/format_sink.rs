@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The sink of one item of `publish.mqtt.also`: a [`Format`] and a client of its own, so that nothing here delays or displaces our
 //! own messages. It has no spool: what waits is in memory.
 

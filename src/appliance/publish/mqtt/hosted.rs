@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The MQTT sink without a thread of its own: its client is a future on the runtime of the caller, so that one thread can be
 //! many devices. For `tests/fleet/simulate`; the daemon uses [`MqttSink::start`].
 

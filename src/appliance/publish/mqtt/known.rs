@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is known of one broker: what it cannot do, as it has said or shown. It lasts as long as the process.
 //!
 //! A broker that refuses a CONNECT and says why is asked again at once without that. One that closes the connection, or does not answer, is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a client remembers from one connection to the next: of its brokers, and for the log.
 
 use std::time::Instant;

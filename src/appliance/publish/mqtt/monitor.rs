@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The state of clients, for health, metrics and tests.
 
 use std::sync::Arc;

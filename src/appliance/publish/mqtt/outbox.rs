@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Messages waiting to be sent and messages waiting for their acknowledgement. Pure: no socket, no clock, no lock.
 //!
 //! - **Messages** (QoS 1) go out in order and are removed when acknowledged. Messages in flight on a broken connection

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which messages a client publishes, where events and states have a broker each.
 
 use crate::Publication;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Messages of one publication, between the encoder and the queues.
 
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a broker takes, found out before the daemon runs: one connection, or a rehearsal of what the daemon does.
 
 use std::time::{Duration, Instant};

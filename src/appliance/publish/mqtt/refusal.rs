@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! When what was refused for now is sent again. Knows the time, and no message.
 
 use std::time::Duration;

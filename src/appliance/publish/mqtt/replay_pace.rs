@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How fast late messages are sent: at a rate, and as many more as new ones come, so that the backlog always shrinks.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Values retained by the broker below this device's topics from an earlier run: read once, on a separate connection, so
 //! that a refusal by the broker does not affect the publishing client.
 

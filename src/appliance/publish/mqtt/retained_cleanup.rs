@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Decides what to do with values retained from an earlier run that ended without clearing them. Pure.
 //!
 //! A value that this run publishes anyway needs nothing. The rest belongs to removed sources and rules, or is a count of a

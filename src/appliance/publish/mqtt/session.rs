@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One MQTT connection from CONNACK to its end: writes messages from the outbox, settles acknowledged ones.
 //! It never reconnects: the worker does.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! State shared between the pipeline's thread and the `mqtt` thread.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The thread `spool`: copies what the broker does not acknowledge to the device, gives the outbox what has no place in it, and
 //! forgets what is done. All writing to a device is here; the pipeline's thread writes to tmpfs only.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Trust and identity for `mqtts://`: PEM files, or the system's certificate authorities. The broker's certificate is
 //! always verified, with its host name; there is no switch to turn that off.
 

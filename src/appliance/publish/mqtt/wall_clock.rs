@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The wall clock, and when it was set: a message does not age by an hour because the clock is set, by NTP or by hand.
 //!
 //! Messages have the time of the wall clock, which the next process understands, too. A reading that differs from the time that has passed is

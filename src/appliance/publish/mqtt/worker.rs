@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The `mqtt` thread: connects, runs a session, waits, and repeats until the sink is closed.
 
 use std::convert::Infallible;

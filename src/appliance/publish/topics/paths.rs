@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Topics as texts, for those who name them to others.
 
 use std::sync::Arc;

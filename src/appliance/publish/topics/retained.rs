@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Topics of sources whose values the broker retains: what a value that was found there is.
 
 use super::Topics;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Topics at which clients set something: switches and score thresholds. Pure; the listener of commands subscribes to them.
 
 use super::Topics;

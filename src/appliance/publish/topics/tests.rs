@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Topics of records, and the records of topics.
 
 use std::time::SystemTime;

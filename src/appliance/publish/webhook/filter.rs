@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which events of a publication a webhook sends. Pure.
 
 use crate::Publication;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One HTTP request: what it carries, how it is signed, and what its answer means.
 //!
 //! ```text

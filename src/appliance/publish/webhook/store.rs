@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Where events wait: in a spool, or in memory without one.
 
 use std::collections::VecDeque;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The thread `webhook`: posts events in order, one at a time, and keeps the spool. All writing to a device is here.
 
 use std::collections::VecDeque;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Analytics events, zones and lines as JSON.
 
 use std::time::SystemTime;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Values that are bare on MQTT: their payloads there, and their bodies as JSON lines.
 
 use schemars::JsonSchema;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The JSON bodies, field by field in the order of output.
 //!
 //! The doc comments are descriptions for subscribers: `configs/messages.schema.json` and the reference page of the messages

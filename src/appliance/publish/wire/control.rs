@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Bodies of what people and schedules change: activity, reloads, and replies to commands.
 
 use std::time::SystemTime;

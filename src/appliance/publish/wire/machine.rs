@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Sensors and load of the machine in `stats` messages, and the throttling message.
 
 use schemars::JsonSchema;

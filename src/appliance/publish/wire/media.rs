@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Messages about files of snapshots and clips. The doc comments are descriptions for subscribers.
 
 use std::time::SystemTime;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The JSON Schema of the messages, from the structs that are written, and the reference page from the schema.
 //!
 //! `configs/messages.schema.json` is [`message_schema`] and `docs/src/reference/messages.md` is [`message_page`], written to

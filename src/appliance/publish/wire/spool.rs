@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Gaps and statistics of the spool as JSON.
 
 use schemars::JsonSchema;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The clocks of a record.
 
 use std::time::{Instant, SystemTime};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The message about updates of the package.
 
 use std::time::{Duration, SystemTime};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Values as messages write them: names, times, identities and rounded numbers.
 
 use std::borrow::Cow;

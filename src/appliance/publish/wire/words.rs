@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The words of messages: every field with a fixed set of values has one enum here.
 //!
 //! The doc comments are descriptions for subscribers; `configs/messages.schema.json` contains them.

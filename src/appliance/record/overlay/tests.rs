@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Overlay of frames: drawn tracks, colors and positions.
 
 use proptest::prelude::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A frame as a JPEG file, scaled and drawn on.
 
 use bytes::Bytes;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The best picture of each track as a JPEG file in the archive, on a thread named `snapshot`.
 //!
 //! The tracking stage calls [`Snapshots`], which selects frames and hands their images over: nothing is copied or encoded there,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which picture of a track is the best. Pure.
 //!
 //! A picture is better the surer the network is, the larger the object, the more of it is in view, and the sharper it is. The first

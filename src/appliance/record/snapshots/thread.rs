@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The thread of the snapshots: measures, encodes, keeps the best picture of each track in memory, and files it at its end.
 
 use std::collections::{HashMap, HashSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Routes by tables: steps, limits, refusals.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The encoded sound of a source: AAC as it comes, for clips. Called by [`decode`](super::decode) and [`build`](super::build).
 //!
 //! ```text

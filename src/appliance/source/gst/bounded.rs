@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Calls that may block for ever, on threads of their own and with a limit.
 //!
 //! Opening a file on a dead network share, and stopping a pipeline whose server does not answer, block in the kernel or in

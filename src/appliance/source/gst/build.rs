@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! First half of a pipeline: from an address to decoded video.
 //!
 //! Every property is set on a named element. The only text that GStreamer parses is a `launch:` fragment of the user,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Modes requested from a V4L2 camera, modes that it offers, and the error when they do not match.
 
 use std::str::FromStr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Adapts the scaling elements to the format and the orientation of the source, from the events that arrive at the entry.
 //!
 //! [`scaler`](super::scaler) calls it on the streaming thread, before the images of that format.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! CPU time of the threads that a software decoder starts for itself.
 //!
 //! A codec starts its threads when the caps of the stream reach the decoder, before the first image. Linux gives a new thread the

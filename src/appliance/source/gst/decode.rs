@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! From media to images: `decodebin` demuxes and parses the video, and the decoder is selected here, explicitly.
 //!
 //! Where the machine has a video decoder, `decodebin` is configured to stop at the codecs that it supports, and the decoder

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Diagnostics of a pipeline while it is being built: written by its threads, read by the supervisor.
 
 use std::sync::Arc;

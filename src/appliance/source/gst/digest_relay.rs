@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! RTSP cameras that take Digest credentials with SHA-256 alone (RFC 7616). `rtspsrc` hashes with MD5 in all releases that are supported,
 //! so it connects to a relay in this process, which logs in with the camera and passes on everything else. TCP only.
 //!

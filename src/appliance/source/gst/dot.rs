@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! DOT graphs of a source's pipeline, written by jetwatch, so that no environment variable is needed at the start.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The encoded stream of a source, taken before its decoder. Called by [`decode`](super::decode).
 //!
 //! ```text

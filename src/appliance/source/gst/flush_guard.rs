@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Records for the log bridge when a pipeline ends or flushes. Called by [`session`](super::session) and [`scaler`](super::scaler).
 //!
 //! A pipeline that refuses frames, is stopped, or is sought gives its decoder no more buffers. libav reports that as an error,

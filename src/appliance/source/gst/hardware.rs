@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Video units of this machine, as GStreamer offers them: a unit counts only when its elements exist and accept their settings.
 
 use crate::convert_plan::ScalerAvailability;

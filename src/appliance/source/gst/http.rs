@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Sources over HTTP. The first bytes of an answer decide what it is: JPEG images, in a stream or one at a time, are cut out by
 //! [`JpegStream`]; all else (HLS, MPEG-TS, FLV) is left to `decodebin`. Called by [`build`](super::build); [`session`](super::session)
 //! fetches still images again.

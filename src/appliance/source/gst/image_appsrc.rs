@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Still images into the scaling half: decoded one by one, on demand, on the thread that scales them.
 //!
 //! There is no queue: the next image is decoded only when the pipeline requests it.

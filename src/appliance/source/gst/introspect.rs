@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The contents of a running pipeline: elements, their unit, and their negotiated caps.
 //!
 //! This confirms the plan. It does not depend on the request, so it also covers elements of a user's launch fragment.

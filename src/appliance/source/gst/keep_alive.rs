@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Keep-alives of RTSP sessions. Called by [`session`](super::session).
 //!
 //! Since GStreamer 1.18, `rtspsrc` sends its own over TCP only while no media comes, and servers that count requests, not RTCP,

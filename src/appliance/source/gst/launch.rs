@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A `launch:` fragment as the first half of a pipeline.
 //!
 //! The fragment is parsed into a bin as `gst-launch-1.0` parses it, so that what waits there for a demuxer's pads is linked by

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The text of a `launch:` fragment: which elements its branches end in, and what replaces a final sink. Pure; called by `launch.rs`.
 //!
 //! Only as much of the syntax of gst-launch is read as this takes: words, quotes, `!`, properties, caps and references to named

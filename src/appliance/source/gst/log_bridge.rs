@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Forwards GStreamer's debug log, and GLib's warnings, to the log, with repeats counted instead of printed.
 //!
 //! Where `GST_DEBUG` or `GST_DEBUG_FILE` is set, someone debugs GStreamer itself: it then writes its log on its own, as in every

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Bus messages as typed errors: the element, its message, and a remedy.
 
 use gstreamer as gst;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Sources read through GStreamer: one pipeline per source, one session at a time.
 //!
 //! [`init`] starts GStreamer once per process. The supervisor runs [`GstSource`].

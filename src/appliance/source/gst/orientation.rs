@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Orientation of the images: phones rotate no pixels; they write into the file how a player has to rotate them.
 //!
 //! GStreamer reports it by the tag `image-orientation`. The images of such a file are rotated before everything else, by the

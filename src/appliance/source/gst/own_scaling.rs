@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Scaling of `I420` images in CPU memory by jetwatch itself, without elements between the decoder and the sink.
 //!
 //! [`I420Scaler`] gives the same pixels as `videoscale` and `videoconvert` in less time, and no buffer passes three more elements.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The expected processing plan of a source before it is opened: from its address, its keys, and the available units.
 //!
 //! What only the media determines, such as sizes and codecs of files and servers, stays open; the running pipeline fills it in.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Time of the streaming threads in single elements: from a push into an element to the return of that push, without the pushes
 //! of the element itself.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pad probes before scaling that limit or set the rate of a source: `max_fps`, `playback_fps`. Called by [`scaler`](super::scaler).
 
 use std::sync::Arc;

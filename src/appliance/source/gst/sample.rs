@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A sample of the sink as an [`Image`](jetwatch_types::Image): the only place that depends on the memory of its pixels.
 //!
 //! CPU memory, or, when the detector reads NVMM surfaces without a copy, `memory:NVMM`: such an image holds its surface and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The second half of every pipeline: decoded video, scaled to the letterbox's inner size, in `BGRx`, into a [`Frame`].
 //!
 //! `entry → steps → appsink`, with no queue in between: all of it runs on the thread that pushes the decoded buffer. The source

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The scaling elements between `entry` and `sink`: created when size and format of the images are known, and rebuilt when a
 //! change of them needs other elements.
 //!

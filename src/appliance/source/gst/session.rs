@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One session with a GStreamer pipeline: starts it, watches its bus, and stops it on every exit path.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pad probe that drops frames without inference before they are scaled.
 //!
 //! ```text

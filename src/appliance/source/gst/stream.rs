@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Streams over `udp://`, `srt://` and `rtmp://`: the element that receives each. Called by [`build`](super::build) and
 //! [`predict_plan`](super::predict_plan).
 

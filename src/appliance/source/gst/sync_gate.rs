@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Holds encoded images of a live stream back that refer to images which were never received: until its first keyframe, and after a
 //! loss. A decoder shows them grey or smeared. Called by [`decode`](super::decode), asked by [`session`](super::session).
 //!

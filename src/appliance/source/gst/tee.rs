@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The image at source size in addition to the network's: a second branch of the pipeline, only where a later stage needs it.
 //!
 //! ```text

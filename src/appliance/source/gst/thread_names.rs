@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Names of GStreamer's streaming threads: the source and what the thread does, such as `front-door:video_decode`.
 //!
 //! A thread starts with the element that owns it; GStreamer reports that on the thread itself. Once an image passes the decoder

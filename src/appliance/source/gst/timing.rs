@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Times in the elements of a running pipeline, in its video decoder, and in scaling and conversion: how long threads are at
 //! work there, and how long images stay.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! TLS of `https://` and `rtsps://`: the authorities to trust, and why a server over HTTP cannot be spoken to, which `souphttpsrc` does not say
 //! since GStreamer 1.20. Called by [`build`](super::build), [`http`](super::http) and [`session`](super::session).
 

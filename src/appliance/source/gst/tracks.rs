@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which of several video tracks is taken: the one that `track` names, else the one that looks like the video, not a cover or a preview.
 //! Called by [`decode`](super::decode).
 

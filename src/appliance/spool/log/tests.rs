@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tests of one log: damage of every kind, a disk that fails at every step, and sizes.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Appending to the logs of a spool, in order and with room made where that is allowed, and what a log offers for it.
 
 use super::{Batch, Dropped, FRONT_PRESSURE_BYTES, Log, Overflow, SpoolError};

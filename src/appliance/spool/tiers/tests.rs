@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tests of the two logs together: locks, and what a later process knows.
 
 use std::io;

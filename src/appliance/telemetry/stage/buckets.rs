@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Counts of ranges in fixed buckets, for metrics: sums over machines and rates over time need the same limits everywhere, which
 //! the quantiles of a summary do not have.
 

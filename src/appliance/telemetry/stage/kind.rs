@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The timed steps of the pipeline, by name and kind.
 
 /// One timed step of the pipeline, in processing order.

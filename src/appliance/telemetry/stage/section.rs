@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Time of a thread in a part of other code, such as a GStreamer element, without what that code calls outside of it.
 
 use std::time::{Duration, Instant};

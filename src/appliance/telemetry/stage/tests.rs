@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Ranges, spans and batches, and their counts.
 
 use super::*;

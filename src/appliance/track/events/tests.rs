@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tests of the track event generator: which events the tracks of a source cause, and when.
 
 use std::sync::LazyLock;

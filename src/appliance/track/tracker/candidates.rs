@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The pairs of tracks and detections that may be associated, with their ranks and weights.
 
 use std::sync::Arc;

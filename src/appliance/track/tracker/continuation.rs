@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Continues a lost track under its id where a new one begins at its predicted place.
 
 use jetwatch_types::TrackState;

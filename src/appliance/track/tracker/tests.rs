@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The IOU tracker by tables; for properties of all trackers see `tests/tools/track_properties.rs`.
 
 use super::*;

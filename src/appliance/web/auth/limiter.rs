@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Limits attempts to log in, by address and by user. Failures count; after too many, further attempts wait without a look at the
 //! password.
 

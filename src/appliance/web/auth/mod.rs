@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Who may do what: users with passwords and sessions, tokens with scopes, and limits on attempts to log in.
 
 mod limiter;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Passwords as argon2id hashes. Each takes 19 MiB and some ten milliseconds, so that one runs at a time, in memory that is kept: what is
 //! freed, the C library would not give to the next one whole, and the daemon would grow with each attempt to log in.
 

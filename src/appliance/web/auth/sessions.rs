@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Sessions of users: random names in a table of this process. They end when they are idle, when the password changes, and with the
 //! process.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The file of users and tokens: JSON that `jetwatch user` writes, with hashes in place of passwords and tokens.
 //!
 //! Only its owner may read it. It is written whole or not at all, and the running daemon reads it again when it changes.

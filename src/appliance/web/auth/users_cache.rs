@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The users of a file, for the running daemon: read again when the file changes, and looked at once a second at most.
 
 use std::fs;

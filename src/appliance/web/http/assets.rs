@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The files of the page, which are in the program. Nothing is fetched from elsewhere.
 
 use std::sync::OnceLock;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The body of an answer: whole, or piece by piece from a task that waits for the client.
 
 use std::convert::Infallible;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Snapshots and clips: whole, or the range of bytes that a player asks for.
 
 use std::fs::File;

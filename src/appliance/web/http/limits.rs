@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What one client may occupy: streams, and threads for work that may block.
 
 use std::collections::HashMap;

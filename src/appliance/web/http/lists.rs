@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Lists of what has happened and of what is kept, page by page, the newest first. A page names where the next one begins.
 
 use std::sync::Arc;

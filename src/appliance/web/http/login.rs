@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Logging in and out.
 
 use std::sync::Arc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Requests and answers: who asks, for what, and what is answered. [`Service`] is the entry; `server.rs` calls it.
 
 mod assets;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Passwords of requests: each is compared on a thread of its own, one at a time, and attempts are limited. And the change of one's own
 //! password.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What a request says of its client: the address, the site that it believes to ask, and the site whose page made it. Headers of
 //! proxies count only where the configuration trusts the proxy.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Answers, and the headers that all of them have.
 
 use bytes::Bytes;

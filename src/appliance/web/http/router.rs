@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The paths of the page: which request each serves, by which method, and who may make it. [`ENDPOINTS`] has all of them, but for the
 //! files of the page itself.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The answer to a request: its client is identified, its right is checked, then it is served.
 
 use std::sync::Arc;

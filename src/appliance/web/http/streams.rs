@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Answers that go on: messages as server-sent events, pictures of one or several sources, encoded streams.
 //!
 //! Each has a task that waits for its client: what comes meanwhile takes the place of what was to be sent.

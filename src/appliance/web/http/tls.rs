@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! TLS 1.2 and 1.3 for the page, with the certificate and key of the configuration. Both files are read once.
 
 use std::path::Path;

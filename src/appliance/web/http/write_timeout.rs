@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A connection that ends when its client takes no byte for a while.
 
 use std::io;

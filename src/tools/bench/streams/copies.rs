@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Copies of the sources of a configuration, each at the pace of a camera.
 
 use anyhow::bail;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which part of the pipeline is nearest its limit: the share of the time in which its threads work.
 
 use std::time::Duration;

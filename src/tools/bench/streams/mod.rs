@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How many streams fit: copies of a source at the pace of a camera, and the largest number of them without drops.
 //!
 //! `search` decides which numbers are tried, `copies` makes the configuration of a trial, `trial` measures one in a process of

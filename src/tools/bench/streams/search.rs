@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The search for the largest number of streams that a machine keeps up with. Pure: trials are made by the caller.
 //!
 //! The number doubles until a trial fails, then the gap is halved. A trial is noisy, so the numbers on both sides of the answer

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Runs the trials of `jetwatch bench --streams`, each in a process of its own, and writes `series.json`.
 
 use anyhow::{Context, bail};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Trials of streams as text for a terminal: a table of the trials with bars, the streams of the answer, and the answer.
 
 use jetwatch_tables::{Align, TextTable};

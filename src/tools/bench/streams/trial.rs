@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One trial: a number of streams for a time, counted from outside of the pipeline once all of them run.
 
 use std::thread::JoinHandle;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Collects the facts of this machine. Cameras that a program uses are not opened; nothing is changed.
 
 use std::collections::BTreeMap;

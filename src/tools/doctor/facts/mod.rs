@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is known of a box, as a JSON file: written on the box by `jetwatch facts`, read elsewhere by `jetwatch check --offline`.
 //!
 //! It holds no configuration and no secret. Sizes are in bytes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What the parser accepts, and its errors for everything else.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! CLEAR MOT: matches and switches (Bernardin and Stiefelhagen, 2008), with TrackEval's matching.
 //!
 //! A pair of the last frame with both sides is preferred while it still overlaps enough; the others are paired for the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! HOTA (Luiten and others, 2021): detection accuracy and association accuracy at nineteen
 //! overlaps.
 //!

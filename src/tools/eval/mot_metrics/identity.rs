@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Identity matches (Ristani and others, 2016): each object is assigned at most one track for the whole sequence, so that
 //! the number of matching boxes is maximal.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tracking metrics over whole sequences: CLEAR MOT, IDF1 and HOTA, as TrackEval computes them.
 //!
 //! [`Metrics::new`] compares the tracks of one sequence with its ground truth; the counts can be added up over

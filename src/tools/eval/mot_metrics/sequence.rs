@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Truth and tracks of one sequence: identities as indices, and the overlaps of every frame.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A scene with manually checked counts, and the metrics that motmetrics 1.4.0 and TrackEval 1.3.0 print for it.
 
 use crate::{TrackRow, TruthRow};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tests of the protocol, on the shipped network.
 
 use std::io::Cursor;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The rules for classifiers, one score for each label and no box, and for embeddings. Pure; called by [`rules`](super::rules).
 //!
 //! All of them have the same shape. Classifiers differ only in the operator that computes the scores, embeddings in the form of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The rules for outputs that are maps `[channels, height, width]`. Pure; called by [`rules`](super::rules).
 
 use super::rules::{FOUR, THREE, TINY, list, role};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The rules for outputs that are lists of boxes: one function for each number of outputs. Those for maps are in
 //! [`maps`]. Pure; called by [`candidate_layouts`](super::candidate_layouts).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Downloads one file: attempts, waits, and the check at the end.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The manifests of the catalogue: one YAML file per model, embedded in the binary.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Downloads networks from where their authors publish them.
 //!
 //! [`entries()`] are the manifests in `models/catalogue`, embedded in the binary: address, length and

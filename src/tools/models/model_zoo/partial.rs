@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The partial file of a download: `NAME.part`, and `NAME.part.from` with its address and version.
 //!
 //! It outlives the process, so that the next call can resume. It is locked while it is written, and

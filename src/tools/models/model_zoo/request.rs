@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One attempt: a request that resumes at the end of the partial file, and its result.
 
 use std::io::{self, Read};

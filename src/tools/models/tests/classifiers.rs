@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Guesses for classifiers, which their shapes do not distinguish.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The background class of an SSD, which its file does not mention.
 
 use jetwatch_detect::graph::Network;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The local nsys, which exports a fetched report to SQLite.
 
 use std::path::{Path, PathBuf};

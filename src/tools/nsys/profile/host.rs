@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The host of a profiling run: this machine, or another one over the system's ssh, as the same or another user.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Properties of the target, read before a profile starts.
 
 use super::nsys::{Environment, MIN_VERSION, Version, sessions};

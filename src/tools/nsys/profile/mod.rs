@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Records profiles: runs the daemon under nsys, on this machine or on another one over the system's ssh, and exports them.
 //! It does not depend on the pipeline and reads no profile; `report` does.
 //!

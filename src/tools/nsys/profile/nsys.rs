@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Parses the version and help text of nsys: supported traces and CPU sampling. Pure.
 
 use std::fmt;

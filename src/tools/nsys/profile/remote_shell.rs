@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The connection to the target: commands are sent line by line, replies are received.
 //!
 //! Works with a local shell and over ssh. Closing the connection stops all processes that were started on the target.

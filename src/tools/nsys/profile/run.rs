@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The steps of a profile: check the machine, start nsys, wait for it, fetch its report.
 
 use std::fs;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The target's side of `jetwatch profile`: starts nsys, waits, and sends files back. It comes over standard input
 # and decides nothing. It reads commands line by line and answers with lines: `NAME VALUE`, or `file NAME BYTES` with that many
 # bytes behind it. When the connection is closed, it ends what it started and removes its folder.

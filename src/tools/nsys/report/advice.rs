@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The verdict: rules that apply to a capture, each with its evidence and what to change.
 
 mod detector_shares;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Analysis of one report: tables, verdict, summary for comparisons, and plot. Called by `jetwatch report`.
 
 use std::path::Path;

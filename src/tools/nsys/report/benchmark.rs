@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `benchmark.json` as CV-CUDA's tools and `jetwatch bench` write it.
 //!
 //! Older ones have `data`, `mean_data` and `meta`: nested ranges with `cpu_time` and `gpu_time` in milliseconds. Newer ones

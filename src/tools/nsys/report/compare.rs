@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Several reports next to each other: which is fastest, where each spends its time, what changed from one to another.
 
 mod balance;

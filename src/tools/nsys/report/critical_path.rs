@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Dependencies between stages: jetwatch's own stages, the time that each took and waited, and the critical path through them.
 //!
 //! The path is walked backwards from the last result; see `walk`. A stage that fills the path is the one to make

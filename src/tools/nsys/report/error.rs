@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Errors of reading and writing reports.
 
 use std::path::PathBuf;

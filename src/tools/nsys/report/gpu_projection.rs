@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! NVTX ranges projected onto the GPU: for each range, from the first begin to the last end of the GPU operations of the calls within it.
 //!
 //! An operation is matched with its call by process and correlation id, and a call is in a range when it begins and ends inside of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A self-contained HTML page: tables, verdicts, and plots drawn by `page.js`. It needs no network.
 
 use serde_json::{Value, json};

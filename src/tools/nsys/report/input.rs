@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Detects the kind of a file and opens it: exports directly, reports through nsys, benchmarks as JSON.
 
 use std::fs::File;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Which files a report is about: folders are searched, and titles shortened to what tells the files apart.
 
 use std::cmp::Ordering;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `layers.json` of `jetwatch bench --only layers`: the time of each layer of a network.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Metrics of a capture for the rules of the verdict: shares and sums.
 
 mod async_stages;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Reads profiles and benchmarks; prints tables, verdicts and plots. Offline: it does not depend on the pipeline and
 //! starts nothing but nsys.
 //!

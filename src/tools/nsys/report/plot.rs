@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Plot data of a capture: stage times, utilization over time, and a reduced timeline.
 
 use foldhash::HashMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The tables and columns of nsys's SQLite exports that are read, and a file's subset of them.
 //!
 //! Exports are read by their content and not by their version: columns were added from 2021 to 2025, and tables that

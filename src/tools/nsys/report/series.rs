@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `series.json` of `jetwatch bench`: the points of a sweep, the steps of an ablation, or the trials of a search for streams, as
 //! tables and plots; and several of them, such as those of two machines, next to each other.
 

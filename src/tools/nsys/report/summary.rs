@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Summary of a report for comparisons: its throughput, times of its ranges, and its workload.
 
 mod load;

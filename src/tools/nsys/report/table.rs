@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A table of results, and its output as text, CSV and JSON.
 //!
 //! CSV has nsys's headings, units and roundings, so that the same programs can read both.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The annotations of a dataset in COCO's format, with categories that may merge several labels of the scene.
 
 use std::collections::BTreeMap;

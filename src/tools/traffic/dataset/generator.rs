@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Labeled images of many street scenes, to train and evaluate networks. Pure drawing, no files.
 //!
 //! Scene `n` of a set has the seed `first_seed + n`, so that sets with disjoint seeds share no scene. Each scene has its own

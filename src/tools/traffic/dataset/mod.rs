@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Datasets of labeled images: `images/*.jpg` (or `.png`) and `annotations.json` in COCO's format.
 //!
 //! The same settings give the same files, whatever the number of threads. `jetwatch dataset` calls [`write`].

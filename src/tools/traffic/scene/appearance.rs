@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Appearance and camera of one scene, all drawn from the seed: light, color, noise, lens, road.
 //!
 //! A dataset varies it from scene to scene; within a scene it is constant.

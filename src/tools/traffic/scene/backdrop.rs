@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The static part of the image, drawn once per target size: the backdrop, the props as sprites, and the sensor noise.
 
 use super::camera::Pose;

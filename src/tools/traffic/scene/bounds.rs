@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Bounds of shapes, and of their part inside the image.
 //!
 //! Pure geometry in image coordinates. [`visibility`](super::visibility) calls it for every shape.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Projection from the street to the image: a lens with a shifted axis, so that vertical lines stay vertical.
 //!
 //! Three coordinate systems, the first two in meters:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Cars, vans and pickups: a body, a cabin narrower at its top, four wheels, glass and lights.
 
 use super::appearance::Rgb;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The static background along a ray from the camera: sky, house fronts, pavement, road with its markings.
 //!
 //! Pure: a color for a point of the image. [`backdrop`](super::backdrop) calls it once per pixel of a size.

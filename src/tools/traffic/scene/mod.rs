@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The drawn traffic scene: a street with moving vehicles and people, made from a seed, with their ground truth.
 //!
 //! It replaces a camera in the demo, in tests and in benchmarks, and gives labeled images for training. Frame `n` of a seed

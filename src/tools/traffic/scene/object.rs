@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! An object on the street at one frame: class, position, and its place in painter's order.
 
 use std::cmp::Ordering;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! People: clothes, body parts and gait. [`rider`](super::rider) draws seated people.
 //!
 //! Lengths are in body heights unless their name ends in `_m`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Solid objects as flat shapes: projects faces, limbs and prisms of one object onto a canvas.
 //!
 //! Boxes and pixels agree because both come from the same projector: [`Raster`](super::raster::Raster) fills the shapes,

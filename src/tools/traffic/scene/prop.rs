@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Static objects on the pavements that occlude others: trees, lamp posts, signs, bollards, planters.
 
 use super::appearance::{Appearance, Layout, Rgb};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Rasterizes shapes with exact area coverage into 4-byte pixels: BGRx images, or sprites with alpha.
 //!
 //! The edges of a polygon add signed areas to a buffer; the prefix sum along a row is the coverage of each pixel.

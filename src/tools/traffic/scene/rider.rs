@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Seated people: from the positions of feet and hands, the joints are computed.
 
 use super::appearance::Rgb;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Random numbers, lattice noise and approximations of sine and cosine that are the same on every machine.
 //!
 //! Nothing here calls the platform's math library, whose last bits differ between machines. Used by most files of the scene.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Shadows on the street and the light of headlights, drawn before all objects.
 
 use super::object::ObjectKind;

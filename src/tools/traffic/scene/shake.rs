@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A camera that shakes: the image of the scene shifts, turns and zooms a little with every frame.
 //!
 //! The scene is drawn larger than the image, so that the image never shows more than the scene has. Distances are in source pixels.

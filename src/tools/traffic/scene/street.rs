@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The street: widths, house fronts, crossing, and the tracks along which objects move.
 //!
 //! Built once per scene from its [`Appearance`]. [`traffic`](super::traffic) moves objects on the tracks.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tests of internals of the scene: single objects, without shadows, props and noise.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The objects on the street at a frame, as a pure function of seed and frame.
 //!
 //! A slot has a track and a period. In each period one object passes along the track: passage `k` of slot `i` is drawn from

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Trucks with a cab and a box.
 
 use super::appearance::Rgb;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Bicycles and motorcycles, with their rider as a separate part.
 
 use super::appearance::Rgb;

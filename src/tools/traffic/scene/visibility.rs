@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Visibility of each object: the extent of its shapes, and the share that nearer objects do not cover.
 //!
 //! The extent is exact, in image coordinates. The share comes from a grid of at most [`GRID_COLUMNS`] columns into which

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Wheels of cars, buses and trucks.
 
 use super::appearance::Rgb;

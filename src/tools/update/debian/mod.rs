@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! [`System`] on Debian and its descendants: apt, dpkg and systemd.
 
 mod repository;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The apt repository: only signed indexes, only by the key that the source names, and not beyond their date.
 
 use std::fs;

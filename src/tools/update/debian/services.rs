@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The daemons' units: their state by systemd, and their health by their files.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A machine of the test: packages are files that hold their name and version, and one unit runs with a model, which may have a package.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The journal and the status of an update, as it goes on and ends.
 
 use std::time::{SystemTime, UNIX_EPOCH};

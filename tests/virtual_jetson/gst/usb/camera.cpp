@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A plug-in with a double of GStreamer's own v4l2src, for a USB camera that is a file. See README.md in the folder above.
 //
 // The file that `device` names is the camera. Its line specifies the output of the camera: `mjpeg WIDTH HEIGHT RATE`, or in that place

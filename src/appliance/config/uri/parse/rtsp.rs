@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `rtsp://USER:PASSWORD@HOST:PORT/PATH`, and the same of HTTP.
 //!
 //! The address is cut apart by hand and not by a URL crate, because cameras compare paths byte by byte and a URL crate

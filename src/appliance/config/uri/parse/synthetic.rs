@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! `synthetic://traffic?seed=1&…`: the parameters of the built-in scene, which are the keys of [`SyntheticScene`].
 
 use super::UriError;

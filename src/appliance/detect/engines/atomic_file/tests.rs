@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Files that are whole or not there, whatever happens: an end in the middle, a full disk, a folder that cannot be written.
 
 use super::super::cache::{EngineCache, Lookup};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Each state of a cache, and the message for it.
 
 use super::super::spec::tests::engine_spec;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Recipes: which file, which key, which command.
 
 use super::*;

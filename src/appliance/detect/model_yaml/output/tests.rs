@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tests of the keys of `output`: every layout that there is, and the error for each mistake.
 
 use crate::decoders::boxes::BoxUnit;

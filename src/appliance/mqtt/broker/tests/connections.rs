@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Who is let in, how connections end, and the limits.
 
 use super::*;

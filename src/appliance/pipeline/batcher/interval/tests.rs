@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Turns of sources, and the interval that follows the load.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Known motions of a camera, with noise, moving objects, and images without detail.
 
 use super::*;

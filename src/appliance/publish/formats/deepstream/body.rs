@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Messages of nvmsgconv's full schema as structs. Field names and types are DeepStream's.
 
 use std::collections::BTreeMap;

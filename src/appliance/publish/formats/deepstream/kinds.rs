@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Kinds of objects: which labels are vehicles, persons, faces and products, and what attributes they have.
 //!
 //! Attributes of secondary networks that have the name of a field of the kind, such as `color`, fill that field.

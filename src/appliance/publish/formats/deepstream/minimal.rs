@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! nvmsgconv's minimal schema: the objects of a frame as texts `id|left|top|right|bottom|label|#|attributes|confidence`.
 
 use std::fmt::Write as _;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The sensor and the place of each source.
 
 use std::collections::HashMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Frigate's messages as structs. Field names and types are Frigate's.
 
 use std::collections::BTreeMap;

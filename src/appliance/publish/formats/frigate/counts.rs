@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! How many objects each topic counts. A topic is published when its count changes.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! One tracked object: what was published of it, and what it is now.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Reviews of a camera: one from when something moves until nothing did for a while. Its severity only rises.
 
 use std::collections::BTreeMap;

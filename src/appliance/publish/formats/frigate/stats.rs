@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The message on `stats`, from our statistics. Rates are those since the last message.
 
 use std::collections::{BTreeMap, HashMap};

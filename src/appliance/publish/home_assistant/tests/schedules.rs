@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Sensors of what is active by its schedule.
 
 use super::*;

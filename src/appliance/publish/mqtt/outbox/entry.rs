@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What is in the queues of the outbox, and what is on its way.
 
 use std::sync::Arc;

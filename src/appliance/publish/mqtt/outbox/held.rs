@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The part of the outbox for a broker that refuses messages for now: they return to their places, and wait until the session
 //! releases them.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The part of the outbox for a subscriber that announces itself, and for values that follow one another.
 
 use super::entry::{QueueEntry, Sent};

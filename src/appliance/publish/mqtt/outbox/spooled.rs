@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The part of the outbox that knows of the spool: which messages are in its log only, and what may be sent before older ones.
 //!
 //! Every numbered message is in the log before it comes here. While there is room, it is in a queue, too. Without room, the outbox is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The part of the outbox that holds one value per topic.
 
 use std::sync::Arc;

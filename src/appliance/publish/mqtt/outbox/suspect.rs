@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The part of the outbox for brokers that end the connection instead of refusing a message, or leave it unanswered: because of its size, its
 //! topic or its retain flag.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tests of the outbox: by cases, and by random sequences of operations.
 
 use bytes::Bytes;

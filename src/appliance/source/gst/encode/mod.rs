@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Encodes the decoded video of a source whose own stream cannot be kept: raw and Motion JPEG cameras, `launch:` lines that end in
 //! raw video, drawn scenes. One encoder per source feeds clips, continuous recording and the live stream.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The pipeline of an encoder: images in, access units to the handler of the source. Only the thread of the encoder uses it.
 //!
 //! ```text

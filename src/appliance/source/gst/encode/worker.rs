@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The thread of an encoder: opens its pipeline with the first image, and again where the format changes or the time goes back.
 //! Where an encoder does not start, the next one of the table is taken.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Own scaling against GStreamer's elements: the pixels must be the same.
 
 use gstreamer_app::{AppSink, AppSrc};

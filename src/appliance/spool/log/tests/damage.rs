@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tests of a log whose files are torn, damaged or of another version.
 
 use std::os::unix::fs::FileExt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What starts a track is more than what keeps it, in every tracker.
 
 use super::*;

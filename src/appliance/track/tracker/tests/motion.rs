@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Compensation of the camera's motion, and association by appearance.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! OC-SORT: momentum, recovery and re-update in the tracker.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Re-association of lost tracks by their trajectory.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The networks: whether the box can run them in the configured backend and precision.
 
 use std::path::Path;

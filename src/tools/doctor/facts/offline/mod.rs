@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Judges a configuration by the facts of a box: what `jetwatch check` would find there, as far as it can be known elsewhere.
 //!
 //! Nothing is opened but the model folders that are on this machine, too. What only the box can answer is `unknown`, with what to do.

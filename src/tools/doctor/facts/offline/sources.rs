@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The sources: whether the box has their cameras, modes and elements, and which of its units would process them.
 
 use jetwatch_config::{Config, DecoderChoice, SourceConfig, SourceUri, V4l2Format};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Memory and disks of the box: whether spool, engines, recording and the video in memory fit.
 
 use std::path::Path;

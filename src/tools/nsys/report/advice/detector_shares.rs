@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What takes most of the detectors' time, for benchmarks: they have the shares of the stages and no path through them.
 
 use jetwatch_telemetry::Stage;

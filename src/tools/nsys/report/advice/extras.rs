@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Rules about asynchronous stages: recording and secondary networks.
 
 use jetwatch_telemetry::Stage;

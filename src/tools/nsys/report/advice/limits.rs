@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Rules about the stage that limits the pipeline, where no rule with a cause of its own applies, and the finding without any rule.
 
 use jetwatch_telemetry::Stage;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The rules of the verdict, in order of importance.
 
 use jetwatch_telemetry::Stage;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Each rule with a capture that triggers it, and one that almost does.
 
 use super::*;

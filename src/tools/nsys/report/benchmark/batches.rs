@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The batches of a benchmark by number: the times of single instances, which means alone do not have.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Shares of the detectors' time in a benchmark, for the rules of the verdict.
 
 use jetwatch_telemetry::Stage;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Frames per second of a benchmark, and what `meta` states about its work.
 
 use std::collections::BTreeMap;

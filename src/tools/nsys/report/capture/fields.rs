@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The fields of one row: whole numbers and texts, or an error that names table, row and column.
 
 use rusqlite::Row;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! A profile in memory: ranges, CUDA calls, GPU operations, and waits in the operating system's libraries.
 //!
 //! Rows are small and flat, names are numbers into one list: ten million of them fit where the database's own pages would

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Indices of threads and of range names, assigned while rows are read and resolved after the last row.
 
 use foldhash::HashMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Rows of the database to a capture: one pass over each table, tables in parallel on separate threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The analyzed part of a capture: a time window, or an occurrence of a range.
 
 use super::super::ReportError;

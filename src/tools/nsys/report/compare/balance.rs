@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Load balance: what each process and each GPU did of the whole.
 
 use super::super::summary::{Load, ReportSummary};

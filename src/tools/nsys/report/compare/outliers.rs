@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Ranges with instances far above their usual time.
 
 use super::super::summary::{RangeSummary, ReportSummary};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Frames per second of several reports: which is the fastest, and whether that stands out of the noise.
 
 use jetwatch_types::Rate;

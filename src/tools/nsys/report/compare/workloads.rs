@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Whether reports ran the same work, so that their times can be compared.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The ranges of jetwatch's stages as steps of its threads, in the order of time.
 
 use jetwatch_telemetry::Stage;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Who waits for whom: for each stage, the stage that its thread spent most time in instead, or that lets it go on.
 //!
 //! Followed from stage to stage, this ends at the one that limits the pipeline.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The walk: backwards from the last result, each time to what released it.
 //!
 //! A step was released by the step before it on its own thread, or by another thread:

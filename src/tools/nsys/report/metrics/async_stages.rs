@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Metrics of the recording and of secondary networks, from a capture or from the run in `benchmark.json`.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Metrics of a run without a timeline, from `run` in `benchmark.json`: the limit is found from the shares of waiting and work.
 
 use serde_json::Value;

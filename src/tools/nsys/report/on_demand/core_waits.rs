@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Time in which the threads of a stage could run and had no CPU core.
 //!
 //! nsys records when a thread is put on a core and taken off it. From 2023 on, it also records the state in which the thread was taken

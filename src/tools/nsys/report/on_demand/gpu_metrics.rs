@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Metrics that a GPU sampled (`nsys profile --gpu-metrics-device`): their mean, minimum and maximum over the window, and in its
 //! parts.
 

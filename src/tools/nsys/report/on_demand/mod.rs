@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Tables below the stages, which are read from the export only when they are requested: scheduling of threads, samples of call
 //! stacks, metrics of GPUs.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Samples of call stacks as hot functions: nsys interrupts running threads at intervals and keeps their stacks.
 //!
 //! A function's self time has the samples in which it ran itself, its total time those in which it was on the stack. Times are

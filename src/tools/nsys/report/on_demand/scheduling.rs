@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Scheduling of threads: which ran on which core, when, and how long cores were idle.
 //!
 //! nsys records when a thread is put on a core and taken off it, of the profiled processes or, as root, of all. A core counts as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Series as `jetwatch bench` writes them, and their tables and plots.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What each process and each GPU of a report did.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! What `jetwatch profile` notes next to a profile: the daemon's own numbers with the conditions of the profile.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Frames per second of a report, and what a frame costs.
 
 use jetwatch_telemetry::Stage;

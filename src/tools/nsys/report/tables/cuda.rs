@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! GPU operations and CUDA calls: sums by name.
 
 use super::super::capture::{Kind, Operation};

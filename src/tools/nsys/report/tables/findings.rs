@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Expensive single events: calls that wait for the GPU, and copies and memory sets that block the CPU.
 //!
 //! nsys checks only functions of the runtime. jetwatch and TensorRT also call the driver, so its functions are checked

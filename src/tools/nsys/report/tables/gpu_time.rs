@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Busy and idle times of GPUs.
 
 use std::cmp::Reverse;

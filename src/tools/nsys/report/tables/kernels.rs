@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Kernels beyond their sums: histograms of their times, their pace, and the command that looks into the slowest one.
 
 use std::cmp::Reverse;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The tables of a capture by name; names and columns are those of `nsys stats` where it has the table.
 
 mod cuda;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Pace of what happens again and again: the time from each start to the next, and the idle time between.
 
 use std::cmp::Reverse;

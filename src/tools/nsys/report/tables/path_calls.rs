@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The critical path by the calls of CUDA and of the operating system's libraries that its threads were in.
 
 use std::cmp::Reverse;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! NVTX ranges projected onto the GPU, summed by name or one by one.
 
 use std::cmp::Reverse;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! NVTX ranges on the CPU: sums by name, and the intervals between them.
 
 use super::super::capture::Style;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The calls of CUDA and of the operating system's libraries by thread, in the order of time.
 
 use super::super::capture::{Capture, Name};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Calls of the operating system's libraries: by function, and by the thread that waited in them.
 
 use super::super::summary_stats::stats_by_key;
