@@ -54,7 +54,8 @@ class Repositories:
     def make(self, *versions, own_key=False):
         name = "-".join(versions) + ("-own" if own_key else "")
         if name not in self.made:
-            folder = self.work / "repositories" / name
+            # A short path: the socket of GnuPG's agent is in it.
+            folder = self.work / "repositories" / str(len(self.made))
             folder.mkdir(parents=True)
             if self.first and not own_key:
                 shutil.copytree(self.first / "keys", folder / "keys", ignore=shutil.ignore_patterns("S.*"))
