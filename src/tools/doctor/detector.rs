@@ -108,10 +108,7 @@ pub(super) fn run(config: &Config, report: &mut CheckReport) -> anyhow::Result<D
     let settings = |backend| DetectorConfig {
         backend,
         precision: Some(precision.clone()),
-        score_threshold: Some(GOLDEN_SCORE),
-        classes: Vec::new(),
-        groups: Vec::new(),
-        ..config.detector.clone()
+        ..for_golden(&config.detector)
     };
     let tensorrt = load(settings(Backend::TensorRt), "tensorrt", report);
     // A precision without a file in the folder, such as fp16, is compared with fp32.
@@ -163,6 +160,38 @@ pub(super) fn run(config: &Config, report: &mut CheckReport) -> anyhow::Result<D
             .is_some_and(|of| of.recorded.is_some());
     numbers.is_proven = tensorrt.is_some() && compared && report.is_ok();
     Ok(numbers)
+}
+
+/// The settings of a network that is compared with recorded detections: all classes, and low scores, too.
+pub(super) fn for_golden(network: &DetectorConfig) -> DetectorConfig {
+    DetectorConfig {
+        score_threshold: Some(GOLDEN_SCORE),
+        classes: Vec::new(),
+        groups: Vec::new(),
+        ..network.clone()
+    }
+}
+
+/// Why `frames` cannot be compared with `set`; `None`: they are the images of which it was recorded.
+pub(super) fn other_images(frames: &[Frame], set: &GoldenSet) -> Option<String> {
+    let hashes = frames.iter().map(image_hash);
+    let differ = hashes
+        .zip(&set.images)
+        .filter(|(hash, image)| *hash != image.sha256)
+        .count();
+    (differ > 0 || frames.len() != set.images.len()).then(|| {
+        format!(
+            "{differ} of {} images differ from the {} recorded ones; record the detections again with this version",
+            frames.len(),
+            set.images.len()
+        )
+    })
+}
+
+/// How the detections of the images of `set` agree with it.
+pub(super) fn agreement_with(set: &GoldenSet, found: &[Vec<Detection>]) -> Agreement {
+    let recorded: Vec<_> = set.images.iter().map(GoldenImage::detections).collect();
+    agreement(found, &recorded, &MatchCriteria::default())
 }
 
 /// The recorded detections of the model, if it has any.
@@ -240,22 +269,11 @@ fn compare_recorded(
     set: &GoldenSet,
     report: &mut CheckReport,
 ) -> Option<Agreement> {
-    let hashes = run.frames.iter().map(image_hash);
-    let differ = hashes
-        .zip(&set.images)
-        .filter(|(hash, image)| *hash != image.sha256)
-        .count();
-    if differ > 0 || run.frames.len() != set.images.len() {
-        let text = format!(
-            "{differ} of {} images differ from the {} recorded ones; record the detections again with this version",
-            run.frames.len(),
-            set.images.len()
-        );
+    if let Some(text) = other_images(&run.frames, set) {
         report.unknown(&format!("{name} against recorded"), &text);
         return None;
     }
-    let recorded: Vec<_> = set.images.iter().map(GoldenImage::detections).collect();
-    let found = agreement(&run.found, &recorded, &MatchCriteria::default());
+    let found = agreement_with(set, &run.found);
     add_agreement(name, "the record", &found, report);
     Some(found)
 }

@@ -10,16 +10,13 @@ use anyhow::{Context, bail};
 use jetwatch_config::{Backend, Config, DetectorConfig};
 use jetwatch_detect::model::ModelSpec;
 use jetwatch_detect::{self as detect, DetectError};
-use jetwatch_eval::{
-    GOLDEN_SCORE, Golden, GoldenImage, MatchCriteria, agreement, detections_of, golden_frames,
-    image_hash,
-};
+use jetwatch_eval::{Golden, detections_of, golden_frames};
 use jetwatch_pipeline as pipeline;
 use jetwatch_telemetry::{Recorder, with_causes};
 use jetwatch_traffic::synthetic_factory;
 
 use super::check_report::CheckReport;
-use super::detector::{GOLDEN, MIN_SHARE};
+use super::detector::{GOLDEN, MIN_SHARE, agreement_with, for_golden, other_images};
 
 /// A comparison that did not fail, in words.
 enum Comparison {
@@ -69,13 +66,7 @@ fn compare(settings: &DetectorConfig, folder: &Path) -> anyhow::Result<Compariso
     let text =
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let golden = Golden::parse(&text).with_context(|| path.display().to_string())?;
-    let settings = DetectorConfig {
-        score_threshold: Some(GOLDEN_SCORE),
-        classes: Vec::new(),
-        groups: Vec::new(),
-        ..settings.clone()
-    };
-    let prepared = detect::load(&settings, &Recorder::default())?;
+    let prepared = detect::load(&for_golden(settings), &Recorder::default())?;
     let spec = ModelSpec::load(folder).map_err(DetectError::Model)?;
     let first = spec.files.first().map(|file| file.precision.as_str());
     // A precision without a file in the folder, such as fp16, is compared with that of its first file.
@@ -90,21 +81,10 @@ fn compare(settings: &DetectorConfig, folder: &Path) -> anyhow::Result<Compariso
         );
     };
     let frames = golden_frames(&prepared, &synthetic_factory())?;
-    let hashes = frames.iter().map(image_hash);
-    let differ = hashes
-        .zip(&set.images)
-        .filter(|(hash, image)| *hash != image.sha256)
-        .count();
-    if differ > 0 || frames.len() != set.images.len() {
-        return Ok(Comparison::Impossible(format!(
-            "{differ} of {} test images differ from the {} recorded ones; record the detections again with this version of jetwatch",
-            frames.len(),
-            set.images.len()
-        )));
+    if let Some(text) = other_images(&frames, set) {
+        return Ok(Comparison::Impossible(text));
     }
-    let recorded: Vec<_> = set.images.iter().map(GoldenImage::detections).collect();
-    let found = detections_of(&prepared, &frames)?;
-    let found = agreement(&found, &recorded, &MatchCriteria::default());
+    let found = agreement_with(set, &detections_of(&prepared, &frames)?);
     let text = format!(
         "{}: {:.1} % of {} and {:.1} % of {} recorded confident boxes match on {} images, expected {:.0} %",
         prepared.describe(),
