@@ -9,7 +9,7 @@ use jetwatch_types::LabelGroup;
 use super::schema::{DefaultValue, ValueType};
 use super::section::{KeyValue, Section};
 use super::yaml::map::Map;
-use super::{SourceUri, Words};
+use super::{SourceConfig, SourceUri, Words};
 
 /// Maximum number of frames in one batch.
 pub const MAX_BATCH_SIZE: i64 = 64;
@@ -70,6 +70,14 @@ pub struct DetectorConfig {
     pub tensorrt: TensorRtConfig,
     /// Backend scripted only: how its detections differ from the ground truth. Default: not at all.
     pub scripted: ScriptedConfig,
+}
+
+impl DetectorConfig {
+    /// The interval of `source`: its own, else that of the detector.
+    #[must_use]
+    pub fn interval_of(&self, source: &SourceConfig) -> Interval {
+        source.interval.unwrap_or(self.interval)
+    }
 }
 
 /// Accepted form of a precision.

@@ -5,7 +5,7 @@
 //! files are all kept: their readers wait until earlier ones are drawn. Each kind has a number of its own, so that a file
 //! does not take the places of a camera.
 
-use jetwatch_config::{Config, Interval, SourceConfig};
+use jetwatch_config::{Config, Interval};
 use jetwatch_record::Recording;
 use jetwatch_types::{BudgetedImage, Image, ImageBudget};
 
@@ -89,11 +89,10 @@ pub(super) fn max_in_flight(config: &Config) -> usize {
 
 /// Maximum number of skipped frames that may wait for a frame with inference, over all sources.
 fn max_skipped(config: &Config) -> usize {
-    let of_source =
-        |source: &SourceConfig| match source.interval.unwrap_or(config.detector.interval) {
-            Interval::Frames(frames) => frames,
-            Interval::Adaptive => config.detector.max_interval,
-        };
+    let of_source = |source| match config.detector.interval_of(source) {
+        Interval::Frames(frames) => frames,
+        Interval::Adaptive => config.detector.max_interval,
+    };
     config
         .sources
         .iter()

@@ -48,7 +48,7 @@ mod switching;
 pub(super) use from_template::FromTemplate;
 use scheduling::is_scheduled;
 pub(super) use settings::tracker;
-use settings::{can_be_switched, can_skip, interval, source_info};
+use settings::{can_be_switched, can_skip, source_info};
 
 /// Longest time that a source may take to end when it is removed; then it is abandoned.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -197,7 +197,9 @@ impl Sources {
             cause,
         };
         let used_up = || std::io::Error::other("65536 sources have run; restart the daemon");
-        let id = self.batcher.add(source.is_live(), interval(config, source));
+        let id = self
+            .batcher
+            .add(source.is_live(), config.detector.interval_of(source));
         let id = id.ok_or_else(|| thread(used_up()))?;
         let now = SystemTime::now();
         let schedule = source.schedule.clone();

@@ -34,7 +34,7 @@ pub(crate) fn source_info(
 
 /// The tracker of one source; it predicts tracks where frames skip the network.
 pub(crate) fn tracker(config: &Config, source: &SourceConfig) -> Tracker {
-    if interval(config, source).can_skip() {
+    if config.detector.interval_of(source).can_skip() {
         Tracker::with_coasting(&config.tracker)
     } else {
         Tracker::new(&config.tracker)
@@ -43,7 +43,7 @@ pub(crate) fn tracker(config: &Config, source: &SourceConfig) -> Tracker {
 
 /// Whether frames of this source may skip the network.
 pub(crate) fn can_skip(config: &Config, source: &SourceConfig) -> bool {
-    let interval = interval(config, source);
+    let interval = config.detector.interval_of(source);
     // Only the adaptive interval of a live source follows the load.
     interval.can_skip() && (source.is_live() || !matches!(interval, Interval::Adaptive))
 }
@@ -51,9 +51,4 @@ pub(crate) fn can_skip(config: &Config, source: &SourceConfig) -> bool {
 /// Whether detection may be switched off while the daemon runs.
 pub(crate) fn can_be_switched(config: &Config) -> bool {
     config.commands.enabled && config.publish.mqtt.is_some()
-}
-
-/// The interval of one source.
-pub(crate) fn interval(config: &Config, source: &SourceConfig) -> Interval {
-    source.interval.unwrap_or(config.detector.interval)
 }
