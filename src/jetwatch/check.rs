@@ -110,8 +110,8 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
                 lines.unknown("labels", &missing.to_string());
             }
             check_secondary(&config, prepared, &mut lines);
+            check_recorded(&config, &args.prove, &mut lines);
         }
-        check_recorded(&config, &args.prove, &mut lines);
         if !args.models {
             check_machine(&config, prepared.as_ref(), &args.root, &mut lines);
         }
