@@ -7,6 +7,7 @@
 use gstreamer as gst;
 use gstreamer::glib;
 use gstreamer::prelude::*;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::SourceError;
 use super::gst::SinkKind;
@@ -329,13 +330,17 @@ pub fn make(factory: &'static str, name: &str) -> Result<gst::Element, SourceErr
         ELEMENTS.iter().any(|facts| facts.name == factory),
         "{factory} is not in the table of elements"
     );
-    gst::ElementFactory::make(factory)
-        .name(name)
-        .build()
-        .map_err(|_| SourceError::MissingElement {
-            element: factory,
-            package: package_of(factory),
-        })
+    make_optional(factory, name).ok_or_else(|| SourceError::MissingElement {
+        element: factory,
+        package: package_of(factory),
+    })
+}
+
+/// To be held while elements are made. GLib deadlocks where one thread registers a type while another one initializes a class that
+/// needs it, as the first elements for HTTP and for SRT do with `GSocketAddress`; GStreamer then makes no element at all any more.
+pub(crate) fn creation_lock() -> MutexGuard<'static, ()> {
+    static CREATION: Mutex<()> = Mutex::new(());
+    CREATION.lock()
 }
 
 /// Whether GStreamer has an element.
@@ -345,6 +350,7 @@ pub(crate) fn is_installed(factory: &str) -> bool {
 
 /// Creates an element that is not in [`ELEMENTS`], because a machine needs only one of several; `None`: it is not installed.
 pub(crate) fn make_optional(factory: &str, name: &str) -> Option<gst::Element> {
+    let _one_at_a_time = creation_lock();
     gst::ElementFactory::make(factory).name(name).build().ok()
 }
 

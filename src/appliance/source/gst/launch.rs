@@ -14,7 +14,7 @@ use gstreamer::prelude::*;
 use parking_lot::Mutex;
 
 use crate::SourceError;
-use crate::elements::{make, sink_kind};
+use crate::elements::{creation_lock, make, sink_kind};
 
 use super::decode::media_type;
 use super::diagnostics::SessionDiagnostics;
@@ -69,8 +69,11 @@ pub(super) fn add(
     diagnostics: &Arc<SessionDiagnostics>,
 ) -> Result<Arc<LaunchBin>, SourceError> {
     let text = launch_line::with_open_end(fragment, &sink_kind);
-    let bin = gst::parse::bin_from_description(&text, false)
-        .map_err(|error| SourceError::Launch(without_value(error.message())))?;
+    let parsed = {
+        let _one_at_a_time = creation_lock();
+        gst::parse::bin_from_description(&text, false)
+    };
+    let bin = parsed.map_err(|error| SourceError::Launch(without_value(error.message())))?;
     pipeline
         .add(&bin)
         .map_err(|error| SourceError::Build(error.to_string()))?;
