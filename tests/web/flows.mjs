@@ -101,8 +101,15 @@ try {
     await page.waitForFunction(() => document.querySelectorAll(".now strong").length > 0, LIMIT);
     const first = await page.$eval(".list .event", (row) => row.textContent);
     await page.waitForFunction((old) => document.querySelector(".list .event").textContent !== old, LIMIT, first);
+    // The rows of one filter stay until those of the next are there.
+    await page.evaluate(() => {
+      const count = () => document.querySelectorAll(".list .event").length;
+      window.fewest = count();
+      new MutationObserver(() => { window.fewest = Math.min(window.fewest, count()); }).observe(document.body, { childList: true, subtree: true });
+    });
     await page.select("select[name=source]", "yard");
     await page.waitForFunction(() => [...document.querySelectorAll(".list .event")].length > 0 && [...document.querySelectorAll(".list .event")].every((row) => row.dataset.source === "yard"), LIMIT);
+    assert.ok(await page.evaluate(() => window.fewest) > 0);
     await shoot(page, "events-desktop-light");
     await page.browserContext().close();
   });

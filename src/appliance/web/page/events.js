@@ -21,7 +21,9 @@ const MEDIA_MS = 700;
 
 export function show(main) {
   const now = el("ul", { class: "now", tabindex: 0, "aria-label": "Happening now" });
-  const list = el("ol", { class: "list", "aria-label": "Events" });
+  const makeList = () => el("ol", { class: "list", "aria-label": "Events" });
+  let list = makeList();
+  let visible = list;
   const more = el("button", { type: "button", class: "more" }, "Show earlier events");
   const empty = el("p", { class: "empty", hidden: true }, "No events match.");
   const usage = el("p", { class: "summary" });
@@ -45,6 +47,12 @@ export function show(main) {
   let retry = null;
   // At the end of the list, the next page comes by itself.
   const watcher = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && load(), { rootMargin: "300px" });
+
+  /** Shows the list that was begun last; until its first page is there, the one before stays in view. */
+  const reveal = () => {
+    if (visible !== list) visible.replaceWith(list);
+    visible = list;
+  };
 
   const refreshNow = () => {
     const items = [...open.values()].map((event) => {
@@ -128,7 +136,10 @@ export function show(main) {
     } catch (error) {
       if (own === generation) notify(error.message, "bad");
     } finally {
-      if (own === generation) isBusy = false;
+      if (own === generation) {
+        isBusy = false;
+        reveal();
+      }
     }
   };
 
@@ -138,7 +149,7 @@ export function show(main) {
     isBusy = false;
     next = filter.isContinuous() ? { phase: "kept" } : { phase: "events" };
     shown.clear();
-    list.replaceChildren();
+    list = makeList();
     more.hidden = false;
     await load();
     if (hasMedia()) get("media?limit=1").then((found) => text(usage, usageText(found.usage)), () => {});
