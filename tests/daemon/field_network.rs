@@ -125,7 +125,7 @@ fn https_cameras_that_are_not_trusted_say_what_to_set() {
     let plain = HttpCamera::start(folder, None);
     let to_tls = |address: String| address.replace("http://", "https://");
     // (thread, address, ca_file, what the reason says)
-    let cases: [(&str, String, Option<PathBuf>, &[&str]); 7] = [
+    let cases: [(&str, String, Option<PathBuf>, &[&str]); 8] = [
         (
             "hikvision_next#230",
             secure.uri("still"),
@@ -147,6 +147,12 @@ fn https_cameras_that_are_not_trusted_say_what_to_set() {
             secure.uri("still"),
             Some(foreign.certificate),
             &["unknown-ca", "set ca_file"],
+        ),
+        (
+            "the files of a playlist",
+            secure.uri("hls"),
+            Some(own.certificate),
+            &["ca_file does not hold", "update-ca-certificates"],
         ),
         (
             "a file without a certificate",

@@ -58,6 +58,9 @@ class Camera(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(IMAGE)))
             self.end_headers()
             self.wfile.write(IMAGE)
+        elif what == "hls":
+            self.end_headers()
+            self.wfile.write(b"#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\nts\n#EXT-X-ENDLIST\n")
         else:
             self.send_header("Content-Type", "video/mp2t" if what == "ts" else "multipart/x-mixed-replace; boundary=f")
             self.end_headers()

@@ -108,6 +108,7 @@ impl HttpSource {
             decode: decode.downgrade(),
             body: Arc::clone(&body),
             images: Mutex::new(None),
+            has_own_authority: camera.ca_file.is_some() && camera.location.starts_with("https:"),
             on_playlist: Box::new(on_playlist),
         };
         let mask = gst::PadProbeType::BUFFER | gst::PadProbeType::EVENT_DOWNSTREAM;
@@ -152,6 +153,7 @@ struct Receiver {
     body: Arc<Mutex<Body>>,
     /// Where images go, from the first one on.
     images: Mutex<Option<gst_app::AppSrc>>,
+    has_own_authority: bool,
     on_playlist: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -164,6 +166,13 @@ impl Receiver {
         if matches!(*body, Body::Begins) {
             if self.images.lock().is_none() {
                 let has_images = has_images(&mapped);
+                let is_playlist = mapped.starts_with(b"#EXTM3U");
+                if is_playlist && self.has_own_authority {
+                    // The elements that fetch its files cannot be given a database of certificates.
+                    self.fail(pad, "ca_file does not hold for the files of a playlist (HLS); add the certificate to the system's (copy it \
+                        to /usr/local/share/ca-certificates/NAME.crt, run update-ca-certificates) and leave ca_file out");
+                    return gst::PadProbeReturn::Handled;
+                }
                 let linked = match has_images {
                     true => self.add_images(),
                     false => self.link(pad),
@@ -172,7 +181,7 @@ impl Receiver {
                     self.fail(pad, &reason);
                     return gst::PadProbeReturn::Handled;
                 }
-                if mapped.starts_with(b"#EXTM3U") {
+                if is_playlist {
                     (self.on_playlist)();
                 }
                 if !has_images {
