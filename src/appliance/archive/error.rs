@@ -8,68 +8,37 @@ use rustix::io::Errno;
 
 /// Why the archive cannot do what was asked.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum ArchiveError {
-    /// The folder or a file in it cannot be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What failed: `create`, `open`, `write`, `sync`, `read`, `rename` or `remove`.
         action: &'static str,
-        /// The folder or file.
         path: PathBuf,
-        /// The error of the operating system.
         source: io::Error,
     },
-    /// The device has no room, or the quota or the limit of the file's size is reached. Recording stops until [`Archive::enforce`](crate::Archive::enforce) has
-    /// made room.
     #[error("no space is left for {}: recording stops until files were deleted", path.display())]
-    Full {
-        /// The file.
-        path: PathBuf,
-    },
-    /// It could not be opened yet.
+    Full { path: PathBuf },
     #[error("{} is not open: it is tried again every few seconds", path.display())]
-    Closed {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// Another process writes to the folder.
+    Closed { path: PathBuf },
     #[error("{} is in use by another process, perhaps a daemon with the same record.folder", path.display())]
-    Locked {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// The index cannot be read or written.
+    Locked { path: PathBuf },
     #[error("cannot use the index {}: {source}", path.display())]
     Index {
-        /// Its file.
         path: PathBuf,
-        /// The error of SQLite.
         source: rusqlite::Error,
     },
-    /// The folder has no index: nothing was ever kept there.
     #[error("{} has no index: expected a folder in which jetwatch keeps media, such as record.folder of its configuration", path.display())]
-    NoArchive {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// There is no item of this id.
+    NoArchive { path: PathBuf },
     #[error("there is no item `{0}`: `jetwatch media list` shows those that there are")]
     Unknown(String),
-    /// The item is pinned.
     #[error("`{0}` is pinned: unpin it first")]
     Pinned(String),
-    /// The item is being written.
     #[error("`{0}` is still being written")]
     Busy(String),
-    /// A name that is no part of a path.
     #[error("`{0}` cannot be the name of a folder of media")]
     Name(String),
-    /// The path of an item leads out of the folder.
     #[error("{} is not a file below the folder of the archive", path.display())]
-    Outside {
-        /// The path.
-        path: PathBuf,
-    },
+    Outside { path: PathBuf },
 }
 
 /// Whether `error` is for want of space: a full device, a reached quota, or a reached limit of the size of files.

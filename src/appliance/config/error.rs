@@ -11,15 +11,10 @@ use std::path::PathBuf;
 
 /// Why a file gave no value.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum ConfigError {
-    /// The file could not be read at all.
     #[error("cannot read {}: {source}", path.display())]
-    Unreadable {
-        /// The path as it was given.
-        path: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// The file was read and is wrong: everything that is wrong with it, in the order of the file.
     #[error("{}", Report(problems))]
     Invalid {

@@ -10,45 +10,33 @@ pub type Point = [f32; 2];
 
 /// Why a shape is none.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum GeometryError {
-    /// Text that is no list of points.
     #[error(
         "found \"{}\", expected pairs of numbers from 0 to 1, such as 0.1,0.2,0.9,0.2",
         quoted(found)
     )]
-    Text {
-        /// The part that cannot be read.
-        found: String,
-    },
-    /// A point outside of the image.
+    Text { found: String },
     #[error("point {point} lies at {x},{y}, outside of the image; expected both from 0 to 1")]
     Outside {
         /// Which point, from 1.
         point: usize,
-        /// Its coordinate.
         x: f32,
-        /// Its coordinate.
         y: f32,
     },
-    /// Too few or too many points.
     #[error("found {found} points, expected {expected}")]
     Points {
-        /// Points there.
         found: usize,
-        /// The accepted number.
         expected: &'static str,
     },
-    /// A line from a point to itself.
     #[error("both ends are the same point, expected two")]
     NoLength,
-    /// An area whose border meets itself.
     #[error(
         "the sides from point {first} and from point {second} meet, expected a border that goes around once"
     )]
     Crossing {
         /// The point at which one side begins, from 1.
         first: usize,
-        /// The point at which the other begins.
         second: usize,
     },
 }

@@ -159,29 +159,14 @@ pub enum Choices {
 
 /// Why a template gives no source.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum TemplateError {
-    /// A parameter has no value.
     #[error("the parameter `{name}` is missing, expected {expected}")]
-    Missing {
-        /// Its name.
-        name: String,
-        /// What it may be.
-        expected: String,
-    },
-    /// A parameter has a value that the file does not list.
+    Missing { name: String, expected: String },
     #[error("the parameter `{name}` is none of its values, expected {expected}")]
-    Refused {
-        /// Its name.
-        name: String,
-        /// What it may be.
-        expected: String,
-    },
-    /// A value was given for a parameter that the template does not have.
+    Refused { name: String, expected: String },
     #[error("the template has no such parameter; it has: {known}")]
-    Unknown {
-        /// Those that it has.
-        known: String,
-    },
+    Unknown { known: String },
     /// The loader of sources refuses the result.
     #[error("{}", join_errors(.0))]
     Source(Vec<Problem>),

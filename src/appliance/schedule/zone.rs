@@ -17,14 +17,12 @@ pub struct Zone(TimeZone);
 
 /// Why there is no such time zone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum ZoneError {
-    /// The machine has no time zones at all.
     #[error("this machine has no time zones in /usr/share/zoneinfo")]
     NoData,
-    /// It has no zone of this name.
     #[error("no time zone of this machine")]
     Unknown,
-    /// The zone of the system cannot be read.
     #[error("the time zone of the system cannot be read (TZ, /etc/localtime): {0}")]
     System(String),
 }

@@ -8,157 +8,91 @@ use jetwatch_config::SecretError;
 
 /// Why one session with a source ended.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum SourceError {
-    /// The file cannot be read.
     #[error("cannot open {}: {cause}; check the path and that user {user} may read it", path.display())]
     File {
-        /// The file.
         path: PathBuf,
-        /// The operating system's message.
         cause: std::io::Error,
-        /// Name of the user.
         user: String,
     },
-    /// A file or a device does not open, or a pipeline does not start.
     #[error(
         "not open after {} ms; check the disk, the network share or the device behind it", waited.as_millis()
     )]
-    NotOpened {
-        /// Time that it was given.
-        waited: Duration,
-    },
-    /// A call of an earlier session has not returned, so that nothing more is opened.
+    NotOpened { waited: Duration },
     #[error(
         "an earlier attempt to open or close it has not ended yet; check the server, the disk or the device behind it"
     )]
     StillBlocked,
-    /// The path names something that is no video file, such as a pipe.
     #[error("{} is not a regular file; name a video file, or read a pipe with a launch fragment", path.display())]
-    NotAFile {
-        /// The path.
-        path: PathBuf,
-    },
-    /// GStreamer itself could not be started.
+    NotAFile { path: PathBuf },
     #[error("GStreamer does not start: {0}")]
     Init(String),
-    /// An element that jetwatch itself uses is not installed.
     #[error("GStreamer element {element} is missing; install it with: apt-get install {package}")]
     MissingElement {
-        /// Factory name.
         element: &'static str,
-        /// Debian and Ubuntu package.
         package: &'static str,
     },
-    /// A plug-in for the container or codec is not installed.
     #[error("no GStreamer plug-in for {what} ({caps}); install it with: apt-get install {package}")]
     MissingPlugin {
-        /// What is missing, as described by GStreamer.
         what: String,
-        /// The media type.
         caps: String,
-        /// Debian and Ubuntu package that usually contains it.
         package: &'static str,
     },
-    /// A plug-in for the codec is installed, and cannot be used for this stream.
     #[error(
         "the installed GStreamer plug-in for {what} ({caps}) cannot decode this stream: it is damaged or unusual, or memory or file \
          descriptors have run out; try it with: gst-play-1.0"
     )]
-    Undecodable {
-        /// What was to be decoded, as described by GStreamer.
-        what: String,
-        /// The media type.
-        caps: String,
-    },
-    /// A server's certificate does not prove that it is the server of the address.
+    Undecodable { what: String, caps: String },
     #[error(
         "the certificate of the server is not trusted ({reasons}); {}",
         certificate_remedies(reasons)
     )]
-    Certificate {
-        /// What is wrong with it, in GLib's words.
-        reasons: String,
-    },
-    /// The launch fragment cannot be parsed, or does not end in video.
+    Certificate { reasons: String },
     #[error(
         "launch fragment is not usable: {0}; it must be GStreamer elements as for gst-launch-1.0 that end in raw or encoded video"
     )]
     Launch(String),
-    /// The camera has no such format, size or rate.
     #[error("{} does not offer {requested}; it offers: {offered}; change format, width, height and fps of this source", device.display())]
     CameraFormat {
-        /// The device node.
         device: PathBuf,
-        /// The requested mode.
         requested: String,
-        /// The modes that the camera offers.
         offered: String,
     },
-    /// Elements cannot be linked or created.
     #[error("cannot build the pipeline: {0}")]
     Build(String),
-    /// An element reported an error.
     #[error("{element}: {message}{}", hint.map(|hint| format!("; {hint}")).unwrap_or_default())]
     Element {
-        /// Path of the element.
         element: String,
-        /// GStreamer's message and debug detail.
         message: String,
-        /// The remedy.
         hint: Option<&'static str>,
     },
-    /// The server refuses the credentials, or this user the stream.
     #[error(
         "{element}: the server refuses access ({message}); check user and password of this source (user, password_file), and the path in its \
          uri; a reload tries again at once, and further attempts are rare, so that the camera does not lock the account"
     )]
-    AccessRefused {
-        /// Path of the element.
-        element: String,
-        /// GStreamer's message and debug detail.
-        message: String,
-    },
-    /// An image in NVMM could not be read without a copy. The next session copies, so reopening helps.
+    AccessRefused { element: String, message: String },
     #[error(
         "an image in NVMM cannot be read without a copy (see the log for the reason); the source is reopened without zero-copy"
     )]
     ZeroCopyFailed,
-    /// Frames stopped coming.
     #[error("no frame for {} ms (stall_timeout_ms)", waited.as_millis())]
-    Stalled {
-        /// Time without a frame.
-        waited: Duration,
-    },
-    /// A file delivers no frame at all.
+    Stalled { waited: Duration },
     #[error(
         "no first frame within {} ms; the file is cut off or damaged, or this machine is too busy to open it (a larger \
          stall_timeout_ms waits longer)", waited.as_millis()
     )]
-    NoStart {
-        /// Time without a frame.
-        waited: Duration,
-    },
-    /// The media ended before its first frame.
+    NoStart { waited: Duration },
     #[error("the media has no video frame; check that the file is complete and has a video track")]
     Empty,
-    /// The media has streams, but none of them is video.
     #[error("the media has no video stream (found: {found})")]
-    NoVideo {
-        /// Media types found.
-        found: String,
-    },
+    NoVideo { found: String },
     /// This machine cannot open such a source.
     #[error("{uri}: {reason}")]
-    Unsupported {
-        /// The address.
-        uri: String,
-        /// The reason, and what to use instead.
-        reason: String,
-    },
+    Unsupported { uri: String, reason: String },
     /// The requested decoding or scaling is not possible.
     #[error("{0}")]
     Refused(String),
-    /// A password could not be read.
     #[error("password: {0}")]
     Password(SecretError),
 }

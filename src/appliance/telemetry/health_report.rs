@@ -112,23 +112,12 @@ impl Default for Expectation {
 
 /// A file that is there and cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum HealthFileError {
-    /// It cannot be read.
     #[error("cannot read {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// It is not what a daemon writes.
+    Read { path: PathBuf, source: io::Error },
     #[error("{} is no health file of version {HEALTH_VERSION}: {problem}; is the daemon of another version?", path.display())]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
+    Format { path: PathBuf, problem: String },
 }
 
 /// The file of the daemon that a unit runs with the configuration `config`.

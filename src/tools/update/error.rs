@@ -8,59 +8,35 @@ use jetwatch_files::WriteError;
 
 /// Why an update cannot go on.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum UpdateError {
-    /// A program of the system failed.
     #[error("cannot {what}: `{command}` {outcome}")]
     Command {
-        /// What was wanted.
         what: String,
-        /// The command line.
         command: String,
-        /// How it ended, with its last lines.
         outcome: String,
     },
-    /// A file or folder cannot be used.
     #[error("cannot {action} {}", path.display())]
     File {
-        /// What was wanted.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The error of the operating system.
         source: io::Error,
     },
-    /// A file cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// A file of the updater is not what it wrote.
     #[error("{} is not usable: {problem}", path.display())]
-    Corrupt {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
-    /// The repository cannot be trusted, or is missing.
+    Corrupt { path: PathBuf, problem: String },
     #[error("the repository is not used: {problem}")]
     Repository {
         /// Why, and what to do.
         problem: String,
     },
-    /// A version does not take the present configuration, or its networks do not find what was recorded.
     #[error("version {version} does not work with the present configuration: {problem}")]
-    Configuration {
-        /// The version.
-        version: String,
-        /// What its program reports.
-        problem: String,
-    },
-    /// There is no way back, or nothing to do it with.
+    Configuration { version: String, problem: String },
     #[error("{0}")]
     Refused(String),
-    /// Another updater runs.
     #[error("another jetwatch-update runs; wait until it has ended: jetwatch update status")]
     Busy,
-    /// Not by this user.
     #[error("updates need root; use sudo")]
     NotRoot,
 }

@@ -6,36 +6,25 @@ use super::{Setting, Step, StepState};
 
 /// What failed, and the resulting state of the machine.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum TuneError {
-    /// At least one setting cannot be applied; nothing was changed.
     #[error(
         "nothing was changed, because not all settings can be made:\n{}",
         refusals(steps)
     )]
-    Refused {
-        /// All steps.
-        steps: Vec<Step>,
-    },
-    /// A setting failed while applying.
+    Refused { steps: Vec<Step> },
     #[error("{}: {cause}\n{}", setting.name(), after_undo(not_undone))]
     Failed {
-        /// The setting.
         setting: Setting,
-        /// The cause.
         cause: PlatformError,
         /// Changes that could not be undone, one sentence each.
         not_undone: Vec<String>,
     },
-    /// Some settings could not be restored.
     #[error(
         "not all settings could be restored:\n{}\nrun `jetwatch tune restore` again when this is fixed",
         lines(failures)
     )]
-    NotRestored {
-        /// The settings and causes.
-        failures: Vec<String>,
-    },
-    /// The record or its lock cannot be used; nothing was changed.
+    NotRestored { failures: Vec<String> },
     #[error("nothing was changed: {0}")]
     Record(#[from] PlatformError),
 }

@@ -26,75 +26,34 @@ const MAX_NAME_BYTES: usize = 64;
 
 /// Why users cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum UserError {
-    /// The file cannot be read.
     #[error("cannot read {}: {reason}; make it with `jetwatch user add`", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// Others may read the file.
+    Read { path: PathBuf, reason: String },
     #[error("{} may be read by others (mode {mode:o}); run: chmod 600 {}", path.display(), path.display())]
-    OpenFile {
-        /// The file.
-        path: PathBuf,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// The file cannot be written.
+    OpenFile { path: PathBuf, mode: u32 },
     #[error("{0}: {cause}", cause = std::error::Error::source(.0).map_or_else(String::new, ToString::to_string))]
     Write(#[from] WriteError),
-    /// There is no user in the file.
     #[error("{} has no user; add one with `jetwatch user add`", path.display())]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A name cannot be used.
+    Empty { path: PathBuf },
     #[error(
         "`{name}` is no name of a user or token; expected letters, digits, `-`, `_`, `.` and `@`, at most {MAX_NAME_BYTES}"
     )]
-    Name {
-        /// The name.
-        name: String,
-    },
-    /// There is such a user or token already.
+    Name { name: String },
     #[error(
         "there is a {what} named {name} already; remove it first, or set its password with `jetwatch user password`"
     )]
-    Exists {
-        /// User or token.
-        what: &'static str,
-        /// Its name.
-        name: String,
-    },
-    /// There is no such user or token.
+    Exists { what: &'static str, name: String },
     #[error("there is no {what} named {name}; `jetwatch user list` shows all")]
-    Unknown {
-        /// User or token.
-        what: &'static str,
-        /// Its name.
-        name: String,
-    },
-    /// The list is full.
+    Unknown { what: &'static str, name: String },
     #[error("there are {MAX_ENTRIES} already, which is as many as can be; remove one first")]
     Full,
-    /// The password is too short or too long.
     #[error(
         "the password is too short or too long; expected {least} characters or more, and at most 1024 bytes"
     )]
-    WeakPassword {
-        /// Fewest characters.
-        least: usize,
-    },
-    /// A hash cannot be computed.
+    WeakPassword { least: usize },
     #[error("cannot hash the password: {reason}; it takes 19 MiB of memory")]
-    Hash {
-        /// Why.
-        reason: String,
-    },
+    Hash { reason: String },
 }
 
 /// What a token is good for.

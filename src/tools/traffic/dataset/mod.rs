@@ -67,38 +67,25 @@ pub struct DatasetSummary {
 
 /// Why a dataset could not be written.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum DatasetError {
-    /// The folder has annotations already.
     #[error("{} exists; expected a folder without it: choose another one with --out, or remove it", path.display())]
-    Exists {
-        /// The annotations.
-        path: PathBuf,
-    },
-    /// A label is in two categories.
+    Exists { path: PathBuf },
     #[error("--merge: `{label}` is given to `{first}` and to `{second}`; expected one of them")]
     MergedTwice {
-        /// The label.
         label: &'static str,
-        /// Its first category.
         first: String,
-        /// Its second category.
         second: String,
     },
-    /// The folder of the images could not be created.
     #[error("cannot create {}", path.display())]
     CreateFolder {
-        /// The folder.
         path: PathBuf,
-        /// The error of the operating system.
         #[source]
         cause: io::Error,
     },
-    /// An image or the annotations could not be written.
     #[error("cannot write {}", path.display())]
     Write {
-        /// The file.
         path: PathBuf,
-        /// The error of the encoder or the operating system.
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
