@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use jetwatch_files::WriteError;
+use jetwatch_http::PemFault;
 
 /// Why metrics cannot be offered.
 #[derive(Debug, thiserror::Error)]
@@ -41,13 +42,11 @@ pub enum MetricsError {
         /// What is wrong with it; never the token.
         fault: &'static str,
     },
-    #[error("metrics.tls.{key}: cannot use {}: {reason}; expected a PEM file with {wanted}", path.display())]
-    Pem {
-        key: &'static str,
-        path: PathBuf,
-        reason: String,
-        wanted: &'static str,
-    },
+    #[error(
+        "metrics.tls.{}: cannot use {}: {}; expected a PEM file with {}",
+        .0.key, .0.path.display(), .0.reason, .0.wanted("listener")
+    )]
+    Pem(PemFault),
     #[error(
         "metrics.text_file: {cause}: {}; its folder must exist and be writable for this user",
         cause.source

@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::listener::Listener;
+use super::listener::listen;
 use super::text_file::{TextFile, check_text_file};
 use super::{Form, MetricsError};
 use jetwatch_config::MetricsConfig;
+use jetwatch_http::Listener;
 
 /// Appends the figures of now to a text. Called on the threads of this crate; it must not wait for long.
 pub type WriteFigures = Arc<dyn Fn(Form<'_>, &mut String) + Send + Sync>;
@@ -31,7 +32,7 @@ impl Exporter {
         write: WriteFigures,
     ) -> Result<Self, MetricsError> {
         let listener = match config.listen {
-            Some(listen) => Some(Listener::start(config, listen, Arc::clone(&write))?),
+            Some(address) => Some(listen(config, address, Arc::clone(&write))?),
             None => None,
         };
         let text_file = match &config.text_file {
@@ -55,9 +56,9 @@ impl Exporter {
 #[must_use]
 pub fn check(config: &MetricsConfig) -> Vec<Result<String, MetricsError>> {
     let mut lines = Vec::new();
-    if let Some(listen) = config.listen {
+    if let Some(address) = config.listen {
         let write: WriteFigures = Arc::new(|_, _| {});
-        lines.push(Listener::start(config, listen, write).map(|listener| {
+        lines.push(listen(config, address, write).map(|listener| {
             drop(listener);
             let scheme = match config.tls {
                 Some(_) => "https",
@@ -67,7 +68,7 @@ pub fn check(config: &MetricsConfig) -> Vec<Result<String, MetricsError>> {
                 Some(_) => "with a token",
                 None => "without a token",
             };
-            format!("{scheme}://{listen}/metrics is free, {token}")
+            format!("{scheme}://{address}/metrics is free, {token}")
         }));
     }
     if let Some(path) = &config.text_file {

@@ -2,7 +2,7 @@
 //! Figures of the daemon for Prometheus: what they are called, their text, and the ways to read them.
 //!
 //! ```text
-//! pipeline ──► SourceSeries (atomics), Figures (copies) ──► write_figures ──► Listener: GET /metrics
+//! pipeline ──► SourceSeries (atomics), Figures (copies) ──► write_figures ──► listener: GET /metrics
 //!                                                                        └──► TextFile: node_exporter's collector
 //! ```
 //!
@@ -19,7 +19,6 @@ mod listener;
 mod series;
 mod service;
 mod text_file;
-mod tls;
 mod token;
 mod write;
 

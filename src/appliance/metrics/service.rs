@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The answers to requests: figures at `/metrics` for who has the token, and nothing else. Does no network I/O.
 
-use std::net::IpAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
 use parking_lot::Mutex;
 
 use super::token::Token;
 use super::{Form, WriteFigures, exposition};
+use jetwatch_http::{Peer, is_own_host};
 use jetwatch_telemetry::LogDedup;
 
 /// What answers requests.
@@ -34,7 +36,7 @@ impl Service {
     }
 
     /// The answer to a request, whose body is not read. Reads the file of the token.
-    pub(super) fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+    fn respond<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
         let path = request.uri().path();
         if !matches!(path, "/" | "/metrics") {
             return plain(
@@ -79,7 +81,7 @@ impl Service {
             .headers()
             .get(HOST)
             .and_then(|host| host.to_str().ok());
-        if self.token.is_none() && !host.is_none_or(is_local) {
+        if self.token.is_none() && !host.is_none_or(|host| is_own_host(host, &[])) {
             return Some(plain(
                 StatusCode::MISDIRECTED_REQUEST,
                 "without metrics.token_file, expected localhost or an address as the host\n",
@@ -118,6 +120,14 @@ impl Service {
     }
 }
 
+impl jetwatch_http::Service for Service {
+    type Body = Full<Bytes>;
+
+    async fn answer(self: Arc<Self>, request: Request<Incoming>, _: Peer) -> Response<Full<Bytes>> {
+        self.respond(&request)
+    }
+}
+
 fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
     *response.status_mut() = status;
@@ -126,27 +136,13 @@ fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
     response
 }
 
-/// Whether it is `localhost` or an address, with a port or without.
-fn is_local(host: &str) -> bool {
-    let is_port = |port: &str| port.chars().all(|digit| digit.is_ascii_digit());
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if is_port(port) && !name.contains(':') || host.starts_with('[') => name,
-        _ => host,
-    };
-    let address = name.trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn figures_without_a_token_are_for_local_names_only() {
-        let service = Service::new(
-            None,
-            std::sync::Arc::new(|_, text: &mut String| text.push('x')),
-        );
+        let service = Service::new(None, Arc::new(|_, text: &mut String| text.push('x')));
         for (host, expected) in [
             (None, StatusCode::OK),
             (Some("localhost:9273"), StatusCode::OK),
@@ -164,7 +160,7 @@ mod tests {
             if let Some(host) = host {
                 request = request.header(HOST, host);
             }
-            let answer = service.answer(&request.body(()).expect("a request"));
+            let answer = service.respond(&request.body(()).expect("a request"));
             assert_eq!(answer.status(), expected, "{host:?}");
         }
     }

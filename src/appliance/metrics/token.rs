@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::MetricsError;
 use jetwatch_config::Secret;
 use jetwatch_files::Sha256Digest;
+use jetwatch_http::bearer_token;
 
 /// Fewest characters of a token.
 const MIN_CHARACTERS: usize = 16;
@@ -34,7 +35,7 @@ impl Token {
     /// # Errors
     /// The file cannot be read any more.
     pub(super) fn admits(&self, authorization: Option<&[u8]>) -> Result<bool, MetricsError> {
-        let Some(given) = authorization.and_then(bearer) else {
+        let Some(given) = authorization.and_then(bearer_token) else {
             return Ok(false);
         };
         // Digests have equal lengths, and a client cannot control where they differ first.
@@ -62,14 +63,6 @@ impl Token {
             fault,
         })
     }
-}
-
-/// The token of an `Authorization` header.
-fn bearer(header: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = header.split_at_checked("Bearer ".len())?;
-    scheme
-        .eq_ignore_ascii_case(b"Bearer ")
-        .then(|| token.trim_ascii())
 }
 
 #[cfg(test)]

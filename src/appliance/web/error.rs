@@ -3,9 +3,9 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use super::auth::UserError;
+use jetwatch_http::PemFault;
 
 /// Why the page cannot be offered.
 #[derive(Debug, thiserror::Error)]
@@ -27,13 +27,11 @@ pub enum WebError {
         address: SocketAddr,
         missing: &'static str,
     },
-    #[error("web.tls.{key}: cannot use {}: {reason}; expected {wanted}", path.display())]
-    Pem {
-        key: &'static str,
-        path: PathBuf,
-        reason: String,
-        wanted: &'static str,
-    },
+    #[error(
+        "web.tls.{}: cannot use {}: {}; expected {}",
+        .0.key, .0.path.display(), .0.reason, .0.wanted("page")
+    )]
+    Pem(PemFault),
     #[error("web.users_file: {0}")]
     Users(#[from] UserError),
     #[error(

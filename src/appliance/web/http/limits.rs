@@ -10,9 +10,9 @@ use hyper::StatusCode;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::request::Peer;
 use super::response::{Answer, refuse_for};
 use super::service::failed;
+use jetwatch_http::Peer;
 
 /// Time in which work that may block is to be done, the wait for a thread included.
 const WORK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -137,12 +137,13 @@ impl Drop for StreamGuard {
 
 #[cfg(test)]
 mod tests {
+    use super::super::test_peer;
     use super::*;
 
     #[test]
     fn streams_are_limited_in_all_and_for_each_client() {
         let streams = OpenStreams::new([4, 3]);
-        let peer = Peer::test();
+        let peer = test_peer();
         let admit = |client| streams.admit(&peer, client);
         let own: Vec<_> = (0..5).filter_map(|_| admit("a")).collect();
         assert_eq!(own.len(), 3);

@@ -20,61 +20,61 @@ const MAX_LISTED: usize = 200;
 /// Those of a page where the request does not say.
 const LISTED: usize = 50;
 
-impl Service {
-    /// Events of this run.
-    pub(super) async fn events(self: &Arc<Self>, head: &Head<'_>) -> Answer {
-        let query = EventQuery {
-            source: head.parameter("source"),
-            label: head.parameter("label"),
-            rule: head.parameter("zone"),
-            from: head.parameter("from"),
-            to: head.parameter("to"),
-            before: head.parameter("before").and_then(|text| text.parse().ok()),
-            limit: limit(head),
-        };
-        let service = Arc::clone(self);
-        let listed = self.threads.run(Work::Facts, move || {
-            let (events, oldest) = service.hub.events(&query);
-            let is_full = events.len() == query.limit;
-            let next = events.last().filter(|_| is_full).map(|last| last.number);
-            let items: Vec<String> = events
-                .iter()
-                .map(|event| {
-                    // The message as it is: it is JSON already.
-                    let message = String::from_utf8_lossy(&event.json);
-                    let (number, rules) = (event.number, json!(event.rules_words()));
-                    format!("{{\"number\":{number},\"rules\":{rules},\"message\":{message}}}")
-                })
-                .collect();
-            format!(
-                "{{\"events\":[{}],\"next\":{},\"oldest\":{}}}",
-                items.join(","),
-                json!(next),
-                json!(oldest)
-            )
-        });
-        match listed.await {
-            Ok(text) => with_type("application/json", text),
-            Err(refusal) => *refusal,
-        }
+/// Events of this run.
+pub(super) async fn events(service: &Arc<Service>, head: &Head<'_>) -> Answer {
+    let query = EventQuery {
+        source: head.parameter("source"),
+        label: head.parameter("label"),
+        rule: head.parameter("zone"),
+        from: head.parameter("from"),
+        to: head.parameter("to"),
+        before: head.parameter("before").and_then(|text| text.parse().ok()),
+        limit: limit(head),
+    };
+    let hub = Arc::clone(&service.hub);
+    let listed = service.threads.run(Work::Facts, move || {
+        let (events, oldest) = hub.events(&query);
+        let is_full = events.len() == query.limit;
+        let next = events.last().filter(|_| is_full).map(|last| last.number);
+        let items: Vec<String> = events
+            .iter()
+            .map(|event| {
+                // The message as it is: it is JSON already.
+                let message = String::from_utf8_lossy(&event.json);
+                let (number, rules) = (event.number, json!(event.rules_words()));
+                format!("{{\"number\":{number},\"rules\":{rules},\"message\":{message}}}")
+            })
+            .collect();
+        format!(
+            "{{\"events\":[{}],\"next\":{},\"oldest\":{}}}",
+            items.join(","),
+            json!(next),
+            json!(oldest)
+        )
+    });
+    match listed.await {
+        Ok(text) => with_type("application/json", text),
+        Err(refusal) => *refusal,
     }
+}
 
-    /// Kept pictures and clips, of earlier runs too.
-    pub(super) async fn media(self: &Arc<Self>, head: &Head<'_>) -> Answer {
-        let query = MediaQuery {
-            source: head.parameter("source"),
-            label: head.parameter("label"),
-            zone: head.parameter("zone"),
-            from: time(head, "from"),
-            to: time(head, "to"),
-            sort: match head.parameter("kind").as_deref() {
-                Some("continuous") => MediaSort::Continuous,
-                _ => MediaSort::Events,
-            },
-            before: head.parameter("before"),
-            limit: limit(head),
-        };
-        self.ask(Work::Files, move |backend| {
+/// Kept pictures and clips, of earlier runs too.
+pub(super) async fn media(service: &Arc<Service>, head: &Head<'_>) -> Answer {
+    let query = MediaQuery {
+        source: head.parameter("source"),
+        label: head.parameter("label"),
+        zone: head.parameter("zone"),
+        from: time(head, "from"),
+        to: time(head, "to"),
+        sort: match head.parameter("kind").as_deref() {
+            Some("continuous") => MediaSort::Continuous,
+            _ => MediaSort::Events,
+        },
+        before: head.parameter("before"),
+        limit: limit(head),
+    };
+    service
+        .ask(Work::Files, move |backend| {
             let Some(media) = backend.media() else {
                 return Some(json!({"items": [], "next": null, "usage": null}));
             };
@@ -82,25 +82,25 @@ impl Service {
             Some(json!({"items": items, "next": next, "usage": media.usage()}))
         })
         .await
-    }
+}
 
-    /// Keeps an item for good, or no longer.
-    pub(super) async fn pin(self: &Arc<Self>, id: &str, body: &Bytes) -> Answer {
-        #[derive(serde::Deserialize)]
-        struct Wanted {
-            pinned: bool,
-        }
-        let wanted: Wanted = match parse(body) {
-            Ok(wanted) => wanted,
-            Err(refusal) => return *refusal,
-        };
-        let id = id.to_owned();
-        self.ask(Work::Files, move |backend| {
+/// Keeps an item for good, or no longer.
+pub(super) async fn pin(service: &Arc<Service>, id: &str, body: &Bytes) -> Answer {
+    #[derive(serde::Deserialize)]
+    struct Wanted {
+        pinned: bool,
+    }
+    let wanted: Wanted = match parse(body) {
+        Ok(wanted) => wanted,
+        Err(refusal) => return *refusal,
+    };
+    let id = id.to_owned();
+    service
+        .ask(Work::Files, move |backend| {
             let error = backend.media()?.pin(&id, wanted.pinned).err();
             Some(json!({"pinned": wanted.pinned, "error": error}))
         })
         .await
-    }
 }
 
 fn limit(head: &Head<'_>) -> usize {

@@ -7,19 +7,23 @@ mod downloads;
 mod limits;
 mod lists;
 mod login;
-mod password;
 mod request;
 mod response;
 mod router;
 mod service;
 mod streams;
-mod tls;
-mod write_timeout;
 
 pub(super) use self::limits::WorkThreads;
-pub(super) use self::request::Peer;
 pub use self::router::{EndpointSummary, endpoints};
 pub(super) use self::service::Service;
 pub(super) use self::streams::MAX_ENCODED;
-pub(super) use self::tls::acceptor;
-pub(super) use self::write_timeout::WriteTimeout;
+
+/// A client on this machine.
+#[cfg(test)]
+fn test_peer() -> jetwatch_http::Peer {
+    jetwatch_http::Peer {
+        address: std::net::Ipv4Addr::LOCALHOST.into(),
+        is_tls: false,
+        streams: std::sync::Arc::default(),
+    }
+}

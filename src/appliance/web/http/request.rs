@@ -3,34 +3,12 @@
 //! proxies count only where the configuration trusts the proxy.
 
 use std::net::IpAddr;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, ORIGIN};
 use hyper::{Method, Request};
 
 use jetwatch_config::{Network, WebConfig};
-
-/// The other end of a connection.
-#[derive(Debug, Clone)]
-pub(in super::super) struct Peer {
-    pub(in super::super) address: IpAddr,
-    pub(in super::super) is_tls: bool,
-    /// Whether the connection carries a stream.
-    pub(in super::super) streams: Arc<AtomicBool>,
-}
-
-#[cfg(test)]
-impl Peer {
-    /// A client on this machine.
-    pub(super) fn test() -> Self {
-        Self {
-            address: IpAddr::from([127, 0, 0, 1]),
-            is_tls: false,
-            streams: Arc::default(),
-        }
-    }
-}
+use jetwatch_http::{Peer, bearer_token, is_own_host};
 
 /// A request without its body.
 #[derive(Debug)]
@@ -146,11 +124,7 @@ impl<'r> Head<'r> {
 
     /// The token of its `Authorization` header.
     pub(super) fn bearer(&self) -> Option<&'r [u8]> {
-        let header = self.headers.get(AUTHORIZATION)?.as_bytes();
-        let (scheme, token) = header.split_at_checked("Bearer ".len())?;
-        scheme
-            .eq_ignore_ascii_case(b"Bearer ")
-            .then(|| token.trim_ascii())
+        bearer_token(self.headers.get(AUTHORIZATION)?.as_bytes())
     }
 
     /// The value of a cookie.
@@ -214,20 +188,6 @@ fn address(text: &str) -> Option<IpAddr> {
     inner.parse().ok().or_else(with_port)
 }
 
-/// Whether a browser that asks for `host` means this page: names can be made to point anywhere, addresses cannot.
-fn is_own_host(host: &str, names: &[String]) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => match rest.split_once(']') {
-            Some((address, _)) => return address.parse::<std::net::Ipv6Addr>().is_ok(),
-            None => return false,
-        },
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
-    };
-    name.eq_ignore_ascii_case("localhost")
-        || name.parse::<std::net::Ipv4Addr>().is_ok()
-        || names.iter().any(|known| known.eq_ignore_ascii_case(name))
-}
-
 fn without_default_port(host: &str, is_https: bool) -> &str {
     let port = if is_https { ":443" } else { ":80" };
     host.strip_suffix(port).unwrap_or(host)
@@ -252,6 +212,7 @@ fn decoded(value: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::test_peer;
     use super::*;
 
     fn config(yaml: &str) -> WebConfig {
@@ -271,7 +232,7 @@ mod tests {
     }
 
     fn refusal(method: &str, headers: &[(&str, &str)], config: &WebConfig) -> Option<Refusal> {
-        Head::read(&request(method, "/", headers), &Peer::test(), config).err()
+        Head::read(&request(method, "/", headers), &test_peer(), config).err()
     }
 
     #[test]
@@ -350,10 +311,10 @@ mod tests {
         ];
         let request = request("GET", "/", &forwarded);
         let plain = config("");
-        let head = Head::read(&request, &Peer::test(), &plain).expect("allowed");
-        assert_eq!((head.address, head.is_https), (Peer::test().address, false));
+        let head = Head::read(&request, &test_peer(), &plain).expect("allowed");
+        assert_eq!((head.address, head.is_https), (test_peer().address, false));
         let trusting = config("trusted_proxies: [127.0.0.1], hosts: [box.example], users_file: /u");
-        let head = Head::read(&request, &Peer::test(), &trusting).expect("allowed");
+        let head = Head::read(&request, &test_peer(), &trusting).expect("allowed");
         assert_eq!(head.address, IpAddr::from([192, 0, 2, 9]));
         assert!(head.is_https);
     }
@@ -380,7 +341,7 @@ mod tests {
                 .chain([("host", "127.0.0.1")])
                 .collect();
             let request = request("GET", "/", &headers);
-            let head = Head::read(&request, &Peer::test(), &trusting).expect("allowed");
+            let head = Head::read(&request, &test_peer(), &trusting).expect("allowed");
             assert_eq!(head.address.to_string(), expected, "{values:?}");
         }
     }
@@ -390,7 +351,7 @@ mod tests {
         let trusting = config("trusted_proxies: [127.0.0.1], users_file: /u, hosts: [box.example]");
         let read = |headers: &[(&str, &str)]| {
             let request = request("GET", "/", headers);
-            Head::read(&request, &Peer::test(), &trusting).map(|head| head.is_https)
+            Head::read(&request, &test_peer(), &trusting).map(|head| head.is_https)
         };
         let host = ("host", "127.0.0.1");
         let proto = |value| ("x-forwarded-proto", value);
@@ -413,7 +374,7 @@ mod tests {
             ("/", Err(Refusal::Path)),
         ] {
             let request = request("GET", path, &host);
-            let found = Head::read(&request, &Peer::test(), &config).map(|head| head.path);
+            let found = Head::read(&request, &test_peer(), &config).map(|head| head.path);
             assert_eq!(found, wanted, "{path}");
         }
     }
@@ -431,7 +392,7 @@ mod tests {
             "/?label=traffic%20light&x=a+b&bad=%zz&label=%C3%BC&e=",
             &headers,
         );
-        let head = Head::read(&request, &Peer::test(), &config).expect("allowed");
+        let head = Head::read(&request, &test_peer(), &config).expect("allowed");
         let labels: Vec<String> = head.parameters("label").collect();
         assert_eq!(labels, ["traffic light", "ü"]);
         assert_eq!(head.parameter("x").as_deref(), Some("a b"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Body;
+use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderValue, LOCATION, WWW_AUTHENTICATE};
 use hyper::{Method, Request, StatusCode};
 use serde::de::DeserializeOwned;
@@ -15,15 +15,16 @@ use serde_json::{Value, json};
 
 use super::body::AnswerBody;
 use super::limits::{OpenStreams, Work, WorkThreads};
-use super::request::{Head, Peer, Refusal};
+use super::request::{Head, Refusal};
 use super::response::{Answer, done, json as answer_json, refuse, secure, with_type};
 use super::router::{Action, Need, Route};
-use super::{downloads, streams};
+use super::{downloads, lists, login, streams};
 use crate::auth::{
     Credential, LoginLimiter, Passwords, Principal, Scope, Sessions, Shown, UsersCache,
 };
 use crate::{Backend, Hub, PictureBoard, RuleEdit, RulesRequest, WebError};
 use jetwatch_config::{WebConfig, WebRole};
+use jetwatch_http::Peer;
 use jetwatch_telemetry::recent_log;
 
 /// Longest body of a request in bytes.
@@ -80,34 +81,7 @@ impl Service {
         })
     }
 
-    /// The answer to a request.
-    pub(in super::super) async fn answer<B>(
-        self: &Arc<Self>,
-        request: Request<B>,
-        peer: &Peer,
-    ) -> Answer
-    where
-        B: Body<Data = Bytes> + Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let (parts, body) = request.into_parts();
-        let request = Request::from_parts(parts, ());
-        let (mut answer, is_https) = match Head::read(&request, peer, &self.config) {
-            Ok(head) => (self.answer_head(&head, body, peer).await, head.is_https),
-            Err(refusal) => (refused(refusal, request.uri().path()), peer.is_tls),
-        };
-        if *request.method() == Method::HEAD && answer.status() == StatusCode::OK {
-            *answer.body_mut() = AnswerBody::Whole(None);
-        }
-        secure(&mut answer, is_https);
-        answer
-    }
-
-    async fn answer_head<B>(self: &Arc<Self>, head: &Head<'_>, body: B, peer: &Peer) -> Answer
-    where
-        B: Body<Data = Bytes> + Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    async fn answer_head(self: &Arc<Self>, head: &Head<'_>, body: Incoming, peer: &Peer) -> Answer {
         let Some(route) = Route::of(head.path) else {
             return refuse(StatusCode::NOT_FOUND, "there is no such page");
         };
@@ -143,16 +117,16 @@ impl Service {
             _ => head.address.to_string(),
         };
         let mut answer = match endpoint.action() {
-            Action::Login => self.log_in(head, &body).await,
-            Action::Logout => self.log_out(head),
+            Action::Login => login::log_in(self, head, &body).await,
+            Action::Logout => login::log_out(self, head),
             Action::Session => self.session(principal),
-            Action::Password => self.change_password(head, principal, &body).await,
+            Action::Password => login::change_password(self, head, principal, &body).await,
             Action::Live => streams::live(self, peer, &client),
             Action::Pictures => streams::pictures(self, head, peer, &client),
             Action::Picture => streams::picture(self, name).await,
             Action::Mjpeg => streams::mjpeg(self, name, peer, &client),
             Action::Stream => streams::encoded(self, name, peer, &client).await,
-            Action::Events => self.events(head).await,
+            Action::Events => lists::events(self, head).await,
             Action::Now => with_type("application/json", join(self.hub.open_tracks())),
             Action::History => answer_json(&json!({ "points": self.hub.points() })),
             Action::Log => answer_json(&log_lines()),
@@ -161,10 +135,10 @@ impl Service {
             Action::Support => self.support().await,
             Action::Rules => self.rules(head, name, &body).await,
             Action::Reload => self.reload(),
-            Action::Media => self.media(head).await,
+            Action::Media => lists::media(self, head).await,
             Action::Snapshot => downloads::part(self, head, name, false).await,
             Action::Clip => downloads::part(self, head, name, true).await,
-            Action::Pin => self.pin(name, &body).await,
+            Action::Pin => lists::pin(self, name, &body).await,
         };
         // What goes on ends with the right to it: with the session, the user or the token.
         let service = Arc::clone(self);
@@ -183,7 +157,7 @@ impl Service {
         if let Some(token) = head.bearer() {
             return Shown::Token(token.to_owned());
         }
-        let session = head.cookie(super::login::cookie_name(head.is_https));
+        let session = head.cookie(login::cookie_name(head.is_https));
         session.map_or(Shown::Nothing, |session| Shown::Session(session.to_owned()))
     }
 
@@ -310,6 +284,24 @@ impl Service {
     }
 }
 
+impl jetwatch_http::Service for Service {
+    type Body = AnswerBody;
+
+    async fn answer(self: Arc<Self>, request: Request<Incoming>, peer: Peer) -> Answer {
+        let (parts, body) = request.into_parts();
+        let request = Request::from_parts(parts, ());
+        let (mut answer, is_https) = match Head::read(&request, &peer, &self.config) {
+            Ok(head) => (self.answer_head(&head, body, &peer).await, head.is_https),
+            Err(refusal) => (refused(refusal, request.uri().path()), peer.is_tls),
+        };
+        if *request.method() == Method::HEAD && answer.status() == StatusCode::OK {
+            *answer.body_mut() = AnswerBody::Whole(None);
+        }
+        secure(&mut answer, is_https);
+        answer
+    }
+}
+
 fn refused(refusal: Refusal, path: &str) -> Answer {
     match refusal {
         Refusal::Path => refuse(StatusCode::NOT_FOUND, "there is no such page"),
@@ -364,13 +356,9 @@ fn refuse_right(principal: Option<&Principal>, need: Need) -> Option<Answer> {
     }
 }
 
-async fn read_body<B>(body: B) -> Result<Bytes, Box<Answer>>
-where
-    B: Body<Data = Bytes> + Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+async fn read_body(body: Incoming) -> Result<Bytes, Box<Answer>> {
     let limited = Limited::new(body, MAX_BODY_BYTES);
-    let collected = tokio::time::timeout(BODY_TIMEOUT, std::pin::pin!(limited).collect()).await;
+    let collected = tokio::time::timeout(BODY_TIMEOUT, limited.collect()).await;
     match collected {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(_)) => Err(Box::new(refuse(

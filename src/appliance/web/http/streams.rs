@@ -16,11 +16,12 @@ use tokio::sync::mpsc;
 
 use super::body::{AnswerBody, PieceSender};
 use super::limits::{StreamGuard, Work};
-use super::request::{Head, Peer};
+use super::request::Head;
 use super::response::{Answer, refuse, refuse_for, stream, with_type};
 use super::service::Service;
 use crate::media::OpenedStream;
 use crate::pictures::{Picture, Viewer};
+use jetwatch_http::Peer;
 
 /// Maximum of the streams of messages at a time, and of those of pictures and video; and of those of one client.
 pub(super) const MAX_STREAMS: [usize; 2] = [64, 48];

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 /// Wraps a stream; a write that waits longer than the time-out fails.
-pub(in super::super) struct WriteTimeout<S> {
+pub(crate) struct WriteTimeout<S> {
     stream: S,
     timeout: Duration,
     /// Set while a write waits.
@@ -18,7 +18,7 @@ pub(in super::super) struct WriteTimeout<S> {
 }
 
 impl<S> WriteTimeout<S> {
-    pub(in super::super) fn new(stream: S, timeout: Duration) -> Self {
+    pub(crate) fn new(stream: S, timeout: Duration) -> Self {
         Self {
             stream,
             timeout,
