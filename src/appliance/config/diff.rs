@@ -2,7 +2,7 @@
 //! What differs between the configuration that runs and one that was read later. Sources may change while the daemon runs,
 //! and so may the log's level; all else was decided when it started.
 
-use super::{Config, DetectorConfig, PublishConfig, SourceConfig};
+use super::{Config, SourceConfig};
 
 /// What a later configuration does to the sources, by their names.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -44,9 +44,7 @@ impl SourceDiff {
             .collect();
         changes
     }
-}
 
-impl SourceDiff {
     /// Counts `source` among the changed ones, where it is unchanged: it is to be restarted all the same.
     pub fn restart(&mut self, source: &SourceConfig) {
         let is_named = |known: &SourceConfig| known.name == source.name;
@@ -61,89 +59,59 @@ impl SourceDiff {
     }
 }
 
-impl Config {
-    /// Keys whose values differ from `later` and that cannot change while the daemon runs. `tune` is none of them: another
-    /// program reads it.
-    #[must_use]
-    pub fn restart_required_keys(&self, later: &Self) -> Vec<&'static str> {
-        let mut keys = Vec::new();
-        let mut compare = |key, is_same: bool| {
-            if !is_same {
-                keys.push(key);
-            }
+/// Keys whose values differ between `now` and `then` and that cannot change while the daemon runs. `tune` is none of them: another
+/// program reads it.
+#[must_use]
+pub fn restart_required_keys(now: &Config, then: &Config) -> Vec<&'static str> {
+    let mut keys = Vec::new();
+    macro_rules! compare {
+        ($($key:literal: $($field:ident).+,)*) => {
+            $(if now.$($field).+ != then.$($field).+ {
+                keys.push($key);
+            })*
         };
-        compare("device", self.device == later.device);
-        let (now, then) = (&self.detector, &later.detector);
-        let named = keys_of_detector(now, then);
-        for (key, is_same) in named {
-            compare(key, is_same);
-        }
-        // A key that has no line of its own there.
-        let all_named_agree = named.iter().all(|(_, is_same)| *is_same);
-        compare("detector", now == then || !all_named_agree);
-        compare("tracker", self.tracker == later.tracker);
-        for (key, is_same) in keys_of_publish(&self.publish, &later.publish) {
-            compare(key, is_same);
-        }
-        compare("record", self.record == later.record);
-        compare("homeassistant", self.homeassistant == later.homeassistant);
-        compare("secondary", self.secondary == later.secondary);
-        compare("metrics", self.metrics == later.metrics);
-        compare("web", self.web == later.web);
-        compare("commands", self.commands == later.commands);
-        compare("log.gst_debug", self.log.gst_debug == later.log.gst_debug);
-        keys
     }
-}
-
-fn keys_of_detector(now: &DetectorConfig, then: &DetectorConfig) -> [(&'static str, bool); 15] {
-    [
-        ("detector.backend", now.backend == then.backend),
-        ("detector.model", now.model == then.model),
-        ("detector.precision", now.precision == then.precision),
-        (
-            "detector.score_threshold",
-            now.score_threshold == then.score_threshold,
-        ),
-        ("detector.nms_iou", now.nms_iou == then.nms_iou),
-        ("detector.classes", now.classes == then.classes),
-        ("detector.groups", now.groups == then.groups),
-        ("detector.batch_size", now.batch_size == then.batch_size),
-        (
-            "detector.batch_timeout_ms",
-            now.batch_timeout == then.batch_timeout,
-        ),
-        ("detector.workers", now.workers == then.workers),
-        (
-            "detector.threads_per_worker",
-            now.threads_per_worker == then.threads_per_worker,
-        ),
-        ("detector.onnxruntime", now.onnxruntime == then.onnxruntime),
-        (
-            "detector.onnx_provider",
-            now.onnx_provider == then.onnx_provider,
-        ),
-        ("detector.tensorrt", now.tensorrt == then.tensorrt),
-        ("detector.scripted", now.scripted == then.scripted),
-    ]
-}
-
-fn keys_of_publish(now: &PublishConfig, then: &PublishConfig) -> [(&'static str, bool); 7] {
-    [
-        ("publish.mqtt", now.mqtt == then.mqtt),
-        ("publish.json_lines", now.json_lines == then.json_lines),
-        ("publish.webhooks", now.webhooks == then.webhooks),
-        (
-            "publish.update_interval_ms",
-            now.update_interval == then.update_interval,
-        ),
-        ("publish.count_hold_ms", now.count_hold == then.count_hold),
-        (
-            "publish.stats_interval_s",
-            now.stats_interval == then.stats_interval,
-        ),
-        ("publish.detections", now.detections == then.detections),
-    ]
+    compare! {
+        "device": device,
+        "detector.backend": detector.backend,
+        "detector.model": detector.model,
+        "detector.precision": detector.precision,
+        "detector.score_threshold": detector.score_threshold,
+        "detector.nms_iou": detector.nms_iou,
+        "detector.classes": detector.classes,
+        "detector.groups": detector.groups,
+        "detector.batch_size": detector.batch_size,
+        "detector.batch_timeout_ms": detector.batch_timeout,
+        "detector.workers": detector.workers,
+        "detector.threads_per_worker": detector.threads_per_worker,
+        "detector.onnxruntime": detector.onnxruntime,
+        "detector.onnx_provider": detector.onnx_provider,
+        "detector.tensorrt": detector.tensorrt,
+        "detector.scripted": detector.scripted,
+    }
+    // A key that has no line of its own above.
+    let is_named = keys.iter().any(|key| key.starts_with("detector."));
+    if now.detector != then.detector && !is_named {
+        keys.push("detector");
+    }
+    compare! {
+        "tracker": tracker,
+        "publish.mqtt": publish.mqtt,
+        "publish.json_lines": publish.json_lines,
+        "publish.webhooks": publish.webhooks,
+        "publish.update_interval_ms": publish.update_interval,
+        "publish.count_hold_ms": publish.count_hold,
+        "publish.stats_interval_s": publish.stats_interval,
+        "publish.detections": publish.detections,
+        "record": record,
+        "homeassistant": homeassistant,
+        "secondary": secondary,
+        "metrics": metrics,
+        "web": web,
+        "commands": commands,
+        "log.gst_debug": log.gst_debug,
+    }
+    keys
 }
 
 #[cfg(test)]
@@ -194,7 +162,7 @@ mod tests {
         ];
         for (rest, wanted) in cases {
             let later = config(&source("z", ""), rest);
-            assert_eq!(before.restart_required_keys(&later), wanted, "{rest}");
+            assert_eq!(restart_required_keys(&before, &later), wanted, "{rest}");
         }
     }
 }

@@ -68,7 +68,7 @@ pub use detector::{
     Backend, DetectorConfig, ENGINES_FOLDER, EngineBuild, Interval, MAX_BATCH_SIZE, OnnxProvider,
     ScriptedConfig, TensorRtConfig,
 };
-pub use diff::SourceDiff;
+pub use diff::{SourceDiff, restart_required_keys};
 pub use error::{ConfigError, Problem};
 pub use geometry::{GeometryError, Point, Polygon, Segment, parse_points};
 pub use home_assistant::HomeAssistantConfig;

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use super::error::ConfigError;
 use super::section::Section;
+use super::written::redacted;
 use super::yaml::document::Document;
 use super::yaml::map::Map;
 use super::yaml::tree::{Spanned, YamlValue};
@@ -32,6 +33,14 @@ impl Config {
     /// As [`load`](Self::load); keys that do not exist come with the nearest that does.
     pub fn load_with(path: &Path, settings: &[(String, String)]) -> Result<Self, ConfigError> {
         Self::with_overrides(Document::read(path)?, settings)
+    }
+
+    /// The file at `path` as YAML, without passwords and other secrets: for who is to help with an installation.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no YAML.
+    pub fn redacted_yaml(path: &Path) -> Result<String, ConfigError> {
+        Ok(redacted(&Document::read(path)?))
     }
 
     /// As [`load`](Self::load) for text that is there already. `label` names it in problems, and relative paths count

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::yaml::document::Document;
 use super::yaml::tree::{Spanned, YamlValue};
-use super::{Config, ConfigError, Point, SceneRules, SourceConfig};
+use super::{Config, ConfigError, Point, SceneRules, SourceConfig, restart_required_keys};
 
 /// A zone or a line as it was drawn.
 #[derive(Debug, Clone, PartialEq)]
@@ -120,7 +120,7 @@ fn is_as_wanted(before: &Config, after: &Config, index: usize, shapes: [&[DrawnS
     };
     if before.sources.len() != after.sources.len()
         || !(0..before.sources.len()).all(is_same)
-        || !before.restart_required_keys(after).is_empty()
+        || !restart_required_keys(before, after).is_empty()
     {
         return false;
     }

@@ -4,7 +4,8 @@
 
 use super::mistakes;
 use super::schema::{KeySpec, ValueType};
-use super::{Config, Section};
+use super::written::redacted;
+use super::{Config, Document, Section};
 
 /// What stands between the two halves of a secret.
 const BETWEEN: [&str; 42] = [
@@ -180,7 +181,10 @@ fn leak(text: &str, secret: &str) -> Option<String> {
         Err(error) => format!("{error}\n{error:?}"),
     };
     said += "\n";
-    said += &Config::redacted_text("f.yaml", text).unwrap_or_else(|error| error.to_string());
+    said += &match Document::parse("f.yaml", text) {
+        Ok(document) => redacted(&document),
+        Err(error) => error.to_string(),
+    };
     let part = part_in(&said, secret)?;
     let is_shown = |line: &&str| line.contains(&part) && !line.starts_with("Invalid {");
     let short = |line: &str| line.chars().take(200).collect::<String>();

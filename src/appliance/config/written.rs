@@ -2,9 +2,7 @@
 //! A configuration as YAML again, without its comments and secrets, for the page.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
-use super::error::ConfigError;
 use super::redact::{MASK, quoted_key, redact};
 use super::schema::{KeySpec, ValueType};
 use super::secret_names::is_secret_key;
@@ -16,23 +14,8 @@ use super::{Config, HttpUrl};
 /// Blanks for each level of nesting.
 const INDENT: usize = 2;
 
-impl Config {
-    /// The file at `path` as YAML, without passwords and other secrets: for who is to help with an installation.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is no YAML.
-    pub fn redacted_yaml(path: &Path) -> Result<String, ConfigError> {
-        Ok(redacted(&Document::read(path)?))
-    }
-
-    /// As [`redacted_yaml`](Self::redacted_yaml) for text that is there already.
-    #[cfg(test)]
-    pub(super) fn redacted_text(label: &str, text: &str) -> Result<String, ConfigError> {
-        Ok(redacted(&Document::parse(label, text)?))
-    }
-}
-
-fn redacted(document: &Document) -> String {
+/// The file without passwords and other secrets.
+pub(crate) fn redacted(document: &Document) -> String {
     let mut tree = document.located().value.without_spans();
     hide_secrets(&mut tree, Config::KEYS);
     let mut text = String::new();

@@ -5,7 +5,9 @@
 
 use std::time::SystemTime;
 
-use jetwatch_config::{Config, ConfigError, MAX_SOURCES, Problem, SourceConfig, SourceDiff};
+use jetwatch_config::{
+    Config, ConfigError, MAX_SOURCES, Problem, SourceConfig, SourceDiff, restart_required_keys,
+};
 use jetwatch_publish::{ReloadProblem, ReloadState, ReloadStatus};
 use jetwatch_telemetry as telemetry;
 
@@ -14,7 +16,7 @@ use crate::sources::{FromTemplate, Sources};
 
 /// Replaces the configuration `running` by `config` and changes `sources` accordingly, or returns why that is not possible.
 pub(super) fn apply(config: Config, running: &mut Config, sources: &mut Sources) -> ReloadStatus {
-    let fixed = running.restart_required_keys(&config);
+    let fixed = restart_required_keys(running, &config);
     let fixed = fixed.into_iter().map(|key| needs_restart(&config, key));
     let mut problems: Vec<ReloadProblem> = fixed.collect();
     let (desired, templates) = desired_sources(sources, &config, &mut problems);
