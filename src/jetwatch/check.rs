@@ -14,8 +14,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use jetwatch_config::{
-    Broker, CameraMotionModel, Config, EngineBuild, Interval, MqttConfig, RecordConfig,
-    SourceConfig, SourceUri,
+    Broker, CameraMotionModel, Config, DetectorConfig, EngineBuild, Interval, MqttConfig,
+    RecordConfig, SourceConfig, SourceUri,
 };
 use jetwatch_detect::{self as detect, DetectorFactory};
 use jetwatch_doctor::{CheckReport, Facts, check_offline, check_recorded};
@@ -98,7 +98,7 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         };
         check_offline(&config, &facts, &mut lines);
         for source in &config.sources {
-            check_interval(source, config.detector.interval, &mut lines);
+            check_interval(source, &config.detector, &mut lines);
         }
     } else if !args.file_only {
         let prepared = check_detector(&config, &mut lines);
@@ -139,7 +139,7 @@ fn check_machine(
     };
     for source in &config.sources {
         check_source(source, prepared, &context, lines);
-        check_interval(source, config.detector.interval, lines);
+        check_interval(source, &config.detector, lines);
     }
     check_broker(config, &root, lines);
     check_spool(config, lines);
@@ -293,16 +293,16 @@ fn check_source(
     }
 }
 
-fn check_interval(source: &SourceConfig, of_detector: Interval, report: &mut CheckReport) {
-    if let Some(note) = few_detections(source, of_detector) {
+fn check_interval(source: &SourceConfig, detector: &DetectorConfig, report: &mut CheckReport) {
+    if let Some(note) = few_detections(source, detector.interval_of(source)) {
         report.unknown(&format!("interval {}", source.name), &note);
     }
 }
 
 /// A note where so few frames go through the network that tracks of moving objects break. The rate is that of `max_fps` or of a
 /// synthetic source; of others it is not known before they run for a while.
-fn few_detections(source: &SourceConfig, of_detector: Interval) -> Option<String> {
-    let Interval::Frames(interval) = source.interval.unwrap_or(of_detector) else {
+fn few_detections(source: &SourceConfig, interval: Interval) -> Option<String> {
+    let Interval::Frames(interval) = interval else {
         return None;
     };
     let own = match &source.uri {

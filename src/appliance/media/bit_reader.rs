@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bits of a raw byte sequence payload (RBSP), most significant first. It reads hostile bytes: every call is `None` at the end.
 
+use jetwatch_types::Size;
+
 /// Longest prefix of an Exp-Golomb code that is read; the standards need 31.
 const MAX_PREFIX: u32 = 31;
+
+/// Largest width and height that are taken for real: twice 16K.
+pub(crate) const MAX_SIDE: u32 = 32_768;
 
 /// A reader of bits.
 pub(crate) struct BitReader<'a> {
@@ -60,6 +65,27 @@ impl<'a> BitReader<'a> {
             _ => (code + 1) / 2,
         })
     }
+
+    /// The four offsets of a cropping window, in units of `unit_x` and `unit_y` pixels.
+    pub(crate) fn crop(&mut self, unit_x: u32, unit_y: u32) -> Option<[u32; 4]> {
+        Some([
+            self.unsigned()?.checked_mul(unit_x)?,
+            self.unsigned()?.checked_mul(unit_x)?,
+            self.unsigned()?.checked_mul(unit_y)?,
+            self.unsigned()?.checked_mul(unit_y)?,
+        ])
+    }
+}
+
+/// The size after cropping by `[left, right, top, bottom]`, in pixels.
+pub(crate) fn cropped(width: u32, height: u32, crop: [u32; 4]) -> Option<Size> {
+    let [left, right, top, bottom] = crop;
+    let size = Size::new(
+        width.checked_sub(left.checked_add(right)?)?,
+        height.checked_sub(top.checked_add(bottom)?)?,
+    );
+    let is_real = |side| (1..=MAX_SIDE).contains(&side);
+    (is_real(size.width) && is_real(size.height)).then_some(size)
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 
 use jetwatch_types::Size;
 
-use crate::bit_reader::BitReader;
-use crate::parameter_sets::{cropped, payload, read_crop};
+use crate::bit_reader::{BitReader, cropped};
+use crate::nal::payload;
 
 /// Profiles whose parameter sets state the chroma format.
 const WITH_CHROMA: [u32; 13] = [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135];
@@ -79,7 +79,7 @@ impl Sequence {
                     2 => (2, 1),
                     _ => (1, 1),
                 };
-                read_crop(&mut bits, x, y * fields)?
+                bits.crop(x, y * fields)?
             }
             false => [0; 4],
         };

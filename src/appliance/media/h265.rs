@@ -3,8 +3,8 @@
 
 use jetwatch_types::Size;
 
-use crate::bit_reader::BitReader;
-use crate::parameter_sets::{cropped, payload, read_crop};
+use crate::bit_reader::{BitReader, cropped};
+use crate::nal::payload;
 
 /// Bytes of `general_profile_space` to `general_level_idc`.
 const PROFILE_BYTES: usize = 12;
@@ -52,7 +52,7 @@ impl Sequence {
                     _ => (1, 1),
                 };
                 let (x, y) = if are_separate { (1, 1) } else { (x, y) };
-                read_crop(&mut bits, x, y)?
+                bits.crop(x, y)?
             }
             false => [0; 4],
         };

@@ -88,7 +88,7 @@ pub(crate) fn write_with_lengths(codec: VideoCodec, bytes: &[u8], out: &mut Vec<
 }
 
 /// The payload of a NAL unit without the bytes that prevent start codes in it (`00 00 03`).
-pub(crate) fn unescape(payload: &[u8]) -> Vec<u8> {
+fn unescape(payload: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(payload.len());
     let mut zeros = 0;
     for byte in payload {
@@ -103,6 +103,11 @@ pub(crate) fn unescape(payload: &[u8]) -> Vec<u8> {
         plain.push(*byte);
     }
     plain
+}
+
+/// The payload of a NAL unit after a header of `header` bytes.
+pub(crate) fn payload(unit: &[u8], header: usize) -> Option<Vec<u8>> {
+    unit.get(header..).map(unescape)
 }
 
 #[cfg(test)]

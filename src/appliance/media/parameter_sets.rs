@@ -6,12 +6,8 @@ use std::sync::Arc;
 
 use jetwatch_types::{Size, VideoCodec};
 
-use crate::bit_reader::BitReader;
-use crate::nal::{NalKind, kind_of, nal_units, unescape};
+use crate::nal::{NalKind, kind_of, nal_units};
 use crate::{h264, h265};
-
-/// Largest width and height that are taken for real: twice 16K.
-const MAX_SIDE: u32 = 32_768;
 
 /// The parameter sets of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,37 +77,12 @@ pub fn size_of(codec: VideoCodec, sequence: &[u8]) -> Option<Size> {
     }
 }
 
-/// The size after cropping by `[left, right, top, bottom]`, in pixels.
-pub(crate) fn cropped(width: u32, height: u32, crop: [u32; 4]) -> Option<Size> {
-    let [left, right, top, bottom] = crop;
-    let size = Size::new(
-        width.checked_sub(left.checked_add(right)?)?,
-        height.checked_sub(top.checked_add(bottom)?)?,
-    );
-    let is_real = |side| (1..=MAX_SIDE).contains(&side);
-    (is_real(size.width) && is_real(size.height)).then_some(size)
-}
-
-/// The four offsets of a cropping window, in units of `unit_x` and `unit_y` pixels.
-pub(crate) fn read_crop(bits: &mut BitReader<'_>, unit_x: u32, unit_y: u32) -> Option<[u32; 4]> {
-    Some([
-        bits.unsigned()?.checked_mul(unit_x)?,
-        bits.unsigned()?.checked_mul(unit_x)?,
-        bits.unsigned()?.checked_mul(unit_y)?,
-        bits.unsigned()?.checked_mul(unit_y)?,
-    ])
-}
-
-/// The payload of a NAL unit after a header of `header` bytes.
-pub(crate) fn payload(unit: &[u8], header: usize) -> Option<Vec<u8>> {
-    unit.get(header..).map(unescape)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::bit_reader::MAX_SIDE;
 
     /// Baseline, 1280×720, as x264 writes it.
     const H264_720P: [u8; 24] = [

@@ -7,12 +7,9 @@ use std::time::Duration;
 
 use super::listener::listen;
 use super::text_file::{TextFile, check_text_file};
-use super::{Form, MetricsError};
+use super::{MetricsError, WriteFigures};
 use jetwatch_config::MetricsConfig;
 use jetwatch_http::Listener;
-
-/// Appends the figures of now to a text. Called on the threads of this crate; it must not wait for long.
-pub type WriteFigures = Arc<dyn Fn(Form<'_>, &mut String) + Send + Sync>;
 
 /// The listener and the text file. Both end when it is dropped, which takes some seconds at most.
 pub struct Exporter {

@@ -4,6 +4,7 @@
 //! <https://prometheus.io/docs/instrumenting/exposition_formats/>. No timestamps: a figure is as old as the request.
 
 use std::fmt::{Display, Write as _};
+use std::sync::Arc;
 
 use super::families::Family;
 
@@ -25,6 +26,9 @@ pub enum Form<'f> {
         device: &'f str,
     },
 }
+
+/// Appends the figures of now to a text. Called on the threads of this crate; it must not wait for long.
+pub type WriteFigures = Arc<dyn Fn(Form<'_>, &mut String) + Send + Sync>;
 
 /// Appends families to a text.
 pub(super) struct Exposition<'t> {

@@ -23,8 +23,8 @@ mod token;
 mod write;
 
 pub use error::MetricsError;
-pub use exporter::{Exporter, WriteFigures, check};
-pub use exposition::{CONTENT_TYPE, Form};
+pub use exporter::{Exporter, check};
+pub use exposition::{CONTENT_TYPE, Form, WriteFigures};
 pub use figures::{
     DetectorFigures, DetectorInfo, DetectorState, Figures, MachineFigures, MediaFigures,
     MqttFigures, ProcessFigures, SourceFigures, SpoolFigures,

@@ -51,8 +51,6 @@ impl Matrix {
 impl Color {
     /// Black.
     pub const BLACK: Self = Self::new(0, 0, 0);
-    /// White.
-    pub const WHITE: Self = Self::new(255, 255, 255);
 
     /// Shorthand for `Color { red, green, blue }`.
     #[must_use]
@@ -91,7 +89,7 @@ mod tests {
         let red = Color::new(255, 0, 0);
         let cases = [
             (Color::BLACK, [16, 128, 128], [16, 128, 128]),
-            (Color::WHITE, [235, 128, 128], [235, 128, 128]),
+            (Color::new(255, 255, 255), [235, 128, 128], [235, 128, 128]),
             (red, [81, 90, 240], [63, 102, 240]),
             (Color::new(0, 255, 0), [145, 54, 34], [173, 42, 26]),
             (Color::new(0, 0, 255), [41, 240, 110], [32, 240, 118]),

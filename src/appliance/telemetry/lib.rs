@@ -10,6 +10,7 @@ mod logger;
 mod process;
 pub mod recent_log;
 mod stage;
+mod stage_kind;
 mod stop_token;
 pub mod systemd;
 pub mod thread_names;
@@ -25,9 +26,10 @@ pub use logger::{
 };
 pub use process::{ProcessUsage, boot_time, open_fds, process_usage, thread_cpu_time};
 pub use stage::{
-    BatchRange, Range, Recorder, STAGE_BUCKETS, Section, Span, Stage, StageHistogram, StageSummary,
+    BatchRange, Range, Recorder, STAGE_BUCKETS, Section, Span, StageHistogram, StageSummary,
     Summary,
 };
+pub use stage_kind::Stage;
 pub use stop_token::StopToken;
 pub use timeline::{
     CATEGORY_OF_SOURCE, OwnRange, SourceCategory, name_thread, push_range, rename_thread,

@@ -5,7 +5,6 @@
 //! tool is attached. Names: domain `jetwatch`; category of the source, else of the stage; payload = batch size or frame number.
 
 mod buckets;
-mod kind;
 mod section;
 
 use std::sync::Arc;
@@ -17,11 +16,11 @@ use parking_lot::Mutex;
 
 use self::buckets::Buckets;
 use super::process::thread_cpu_time;
+use super::stage_kind::Stage;
 use super::timeline::{SourceCategory, batch_event, stage_event};
 use super::trace::{Level, Trace};
 
 pub use self::buckets::{STAGE_BUCKETS, StageHistogram};
-pub use self::kind::Stage;
 pub use self::section::Section;
 
 /// Collects stage times. Cheap to clone; all clones feed the same histograms.

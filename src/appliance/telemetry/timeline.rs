@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use jetwatch_nvtx::{Category, Domain, Event, LocalRange, RegisteredString};
 use parking_lot::Mutex;
 
-use super::stage::Stage;
+use super::stage_kind::Stage;
 use super::trace::Level;
 
 /// Prefix of the NVTX category of a source, before its name.

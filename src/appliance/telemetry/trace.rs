@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::Stage;
+use super::stage_kind::Stage;
 
 /// Kind of thread that a batch runs on. Batches are numbered per level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

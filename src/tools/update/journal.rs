@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The transaction that is under way, on disk: what changes, how far it is, and what was healthy before. Written before a step begins.
 
+use jetwatch_files::Sha256Digest;
 use serde::{Deserialize, Serialize};
 
 use super::gate::UnitBaseline;
-use super::store::KeptPackage;
 
 /// Number of the format.
 pub const JOURNAL_VERSION: u32 = 1;
@@ -49,6 +49,19 @@ impl Step {
     pub fn has_changed_packages(self) -> bool {
         !matches!(self, Self::Keep | Self::Fetch | Self::Check)
     }
+}
+
+/// A package file in the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptPackage {
+    /// Name of the package.
+    pub package: String,
+    /// Its version.
+    pub version: String,
+    /// Name of the file.
+    pub file: String,
+    /// Digest of its content.
+    pub sha256: Sha256Digest,
 }
 
 /// One package that changes.

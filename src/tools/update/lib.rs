@@ -27,8 +27,8 @@ mod updater;
 pub use debian::{Debian, INSTALL_LIMIT, PACKAGES, Repository};
 pub use error::UpdateError;
 pub use gate::{Gate, Rates, UnitBaseline};
-pub use journal::{Change, Journal, Step};
-pub use store::{KeptPackage, Store};
+pub use journal::{Change, Journal, KeptPackage, Step};
+pub use store::Store;
 pub use system::{DaemonState, Installed, System};
 pub use updater::{InstallRequest, Outcome, Updater};
 

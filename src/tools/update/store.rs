@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use jetwatch_files::Sha256Digest;
 use jetwatch_telemetry::update_status::{HISTORY_FILE, STATUS_FILE, UpdateStatus};
 
-use super::journal::{JOURNAL_VERSION, Journal};
+use super::journal::{JOURNAL_VERSION, Journal, KeptPackage};
 use super::{Change, UpdateError};
 
 /// Name of the journal.
@@ -31,19 +31,6 @@ const SCRATCH: &str = "scratch";
 const RESERVE: &str = "reserve";
 /// The program that ends an interrupted update.
 const PROGRAM: &str = "updater";
-
-/// A package file in the store.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptPackage {
-    /// Name of the package.
-    pub package: String,
-    /// Its version.
-    pub version: String,
-    /// Name of the file.
-    pub file: String,
-    /// Digest of its content.
-    pub sha256: Sha256Digest,
-}
 
 /// The kept packages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

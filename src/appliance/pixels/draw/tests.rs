@@ -11,7 +11,7 @@ fn drawn(size: Size, draw: impl FnOnce(&mut Canvas<'_>, &Fill)) -> Vec<bool> {
     let stride = size.width as usize * 4;
     let mut bytes = vec![0; stride * size.height as usize];
     let mut canvas = Canvas::bgrx(size, &mut bytes, stride).expect("its own size");
-    let fill = canvas.color_fill(Color::WHITE, 255);
+    let fill = canvas.color_fill(Color::new(255, 255, 255), 255);
     draw(&mut canvas, &fill);
     bytes
         .as_chunks::<4>()
