@@ -10,7 +10,6 @@ use gstreamer::prelude::*;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::SourceError;
-use super::gst::SinkKind;
 use jetwatch_config::DecoderChoice;
 
 /// An element that the code names.
@@ -396,6 +395,17 @@ pub(super) fn has_decoder(caps: &gst::CapsRef) -> bool {
     gst::ElementFactory::factories_with_type(types, gst::Rank::MARGINAL)
         .iter()
         .any(|factory| factory.can_sink_any_caps(&kind))
+}
+
+/// What a sink does with the images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SinkKind {
+    /// It shows them.
+    Display,
+    /// It discards them, or would pass them to a program.
+    Discard,
+    /// Sound, files, networks.
+    Other,
 }
 
 /// What kind of sink `name`, an element of a `launch:` fragment, is; `None`: it is none, as far as this machine knows.

@@ -11,7 +11,8 @@ use rustix::fs::{Mode, OFlags};
 use jetwatch_pixels::{BgrxImage, ImageFormat, decode, encode_rgb, exif};
 use jetwatch_types::Size;
 
-use super::image_folder::UnreadableHandler;
+/// Called for each file that cannot be read, with its index in the list and the reason. Runs on GStreamer's streaming thread.
+pub type UnreadableHandler = Arc<dyn Fn(usize, &Path, &str) + Send + Sync>;
 
 /// Files of one source.
 pub(super) struct ImageFiles {

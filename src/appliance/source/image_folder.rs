@@ -2,7 +2,7 @@
 //! Still images as a source: JPEG and PNG files, in order, without drops.
 //!
 //! Files are decoded here and scaled by the same elements as video, so that accuracy measured on images is that of the
-//! daemon. [`start_image_source`] plays a list of files; a folder of them is a source like any other (`image_folder:` and a
+//! daemon. [`start_image_source`](super::start_image_source) plays a list of files; a folder of them is a source like any other (`image_folder:` and a
 //! folder). A frame's [`pts`](jetwatch_types::FrameMeta::pts) is the index of its file in the list, in seconds. Images of a folder are
 //! turned upright by their EXIF orientation; those of a list are not, as in COCO's tools.
 
@@ -13,14 +13,11 @@ use std::sync::Arc;
 
 use jetwatch_config::SourceConfig;
 
-use super::image_file::ImageFiles;
-use super::{SessionEnd, Source, SourceContext, SourceError, SourceHandle, gst, supervisor};
+use super::image_file::{ImageFiles, UnreadableHandler};
+use super::{SessionEnd, Source, SourceContext, SourceError, gst};
 
 /// Extensions of files that are read from a folder, in any case.
 const EXTENSIONS: [&str; 3] = ["jpg", "jpeg", "png"];
-
-/// Called for each file that cannot be read, with its index in the list and the reason. Runs on GStreamer's streaming thread.
-pub type UnreadableHandler = Arc<dyn Fn(usize, &Path, &str) + Send + Sync>;
 
 /// Files of one source.
 pub(super) struct ImageFolderSource {
@@ -35,29 +32,21 @@ enum Files {
     Folder(PathBuf),
 }
 
-/// Plays `files` on its own thread, configured by `config` otherwise. Files that cannot be read are reported to
-/// `on_unreadable` and skipped.
-///
-/// # Errors
-/// The operating system refuses the thread.
-pub fn start_image_source(
-    config: &SourceConfig,
-    files: Arc<[PathBuf]>,
-    on_unreadable: UnreadableHandler,
-    context: SourceContext,
-) -> io::Result<SourceHandle> {
-    let made = config.clone();
-    supervisor::spawn(config, context, move || {
-        Ok(Box::new(ImageFolderSource {
-            config: made,
+impl ImageFolderSource {
+    /// These images. Files that cannot be read are reported to `on_unreadable`.
+    pub(super) fn listed(
+        config: SourceConfig,
+        files: Arc<[PathBuf]>,
+        on_unreadable: UnreadableHandler,
+    ) -> Self {
+        Self {
+            config,
             files: Files::Listed(files),
             on_unreadable,
             late: gst::LateCalls::default(),
-        }))
-    })
-}
+        }
+    }
 
-impl ImageFolderSource {
     /// The images of a folder, sorted by name. A file that cannot be read is logged as a warning.
     pub(super) fn from_folder(config: &SourceConfig, folder: &Path) -> Self {
         let name = config.name.clone();

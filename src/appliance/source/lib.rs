@@ -46,11 +46,11 @@ pub use elements::{
 };
 pub use error::SourceError;
 pub use frame_handler::{Flow, FrameHandler};
-pub use image_folder::{UnreadableHandler, start_image_source};
+pub use image_file::UnreadableHandler;
 pub use plan::{PlanStep, ProcessingPlan, StepKind};
 pub use rate_limit::RateLimiter;
 pub use source_trait::{SessionEnd, Source, SyntheticFactory, SyntheticOptions};
-pub use supervisor::{SourceHandle, start};
+pub use supervisor::{SourceHandle, start, start_image_source};
 
 /// The image that a frame has in addition to the network's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

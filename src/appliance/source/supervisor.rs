@@ -4,6 +4,7 @@
 //! Sessions and retries are separate: `Source::run_once` is one session and may fail; this loop decides what follows.
 
 use std::cell::Cell;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -13,6 +14,7 @@ use jetwatch_config::{SourceConfig, SourceUri, SyntheticScene};
 use jetwatch_telemetry::{self as telemetry, FailureLog};
 use jetwatch_types::{Backoff, SourceState};
 
+use super::image_file::UnreadableHandler;
 use super::image_folder::ImageFolderSource;
 use super::{
     SessionEnd, Source, SourceContext, SourceError, SyntheticFactory, SyntheticOptions,
@@ -76,6 +78,27 @@ pub fn start(config: &SourceConfig, context: SourceContext) -> std::io::Result<S
     })
 }
 
+/// Plays `files` on its own thread, configured by `config` otherwise. Files that cannot be read are reported to
+/// `on_unreadable` and skipped.
+///
+/// # Errors
+/// The operating system refuses the thread.
+pub fn start_image_source(
+    config: &SourceConfig,
+    files: Arc<[PathBuf]>,
+    on_unreadable: UnreadableHandler,
+    context: SourceContext,
+) -> std::io::Result<SourceHandle> {
+    let made = config.clone();
+    spawn(config, context, move || {
+        Ok(Box::new(ImageFolderSource::listed(
+            made,
+            files,
+            on_unreadable,
+        )))
+    })
+}
+
 fn synthetic_source(
     config: &SourceConfig,
     scene: &SyntheticScene,
@@ -96,7 +119,7 @@ fn synthetic_source(
 
 /// Starts the source that `make` creates, on a thread named `source-NAME`; `config` controls the retries. An error of `make`
 /// is permanent.
-pub(super) fn spawn(
+fn spawn(
     config: &SourceConfig,
     context: SourceContext,
     make: impl FnOnce() -> Result<Box<dyn Source>, SourceError> + Send + 'static,

@@ -7,16 +7,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What a sink does with the images.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SinkKind {
-    /// It shows them.
-    Display,
-    /// It discards them, or would pass them to a program.
-    Discard,
-    /// Sound, files, networks.
-    Other,
-}
+use crate::elements::SinkKind;
 
 /// What stands in place of a display: as such it takes nothing but raw video, so that no sound is linked to it.
 const IN_PLACE_OF_DISPLAY: &str = "capsfilter caps=video/x-raw(ANY)";

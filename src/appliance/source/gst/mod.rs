@@ -58,7 +58,6 @@ use build::BuiltPipeline;
 pub use camera::{camera_caps, camera_offers, check_camera_mode, needed_variable};
 pub use encode::RawEncoder;
 pub use hardware::ElementCheck;
-pub(crate) use launch_line::SinkKind;
 pub use predict_plan::{predict_plan, predict_plan_with};
 pub use stream::stream_element;
 
