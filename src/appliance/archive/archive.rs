@@ -35,7 +35,6 @@ pub struct Archive {
 }
 
 struct Shared {
-    /// As it was given.
     given: PathBuf,
     /// The same without links, once it is open.
     folder: OnceLock<PathBuf>,

@@ -24,7 +24,6 @@ pub(super) const RESERVED: [&str; 8] = [
     "gap",
 ];
 
-/// Whether `text` is a name.
 pub(super) fn is_name(text: &str) -> bool {
     let is_name_char = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     text.len() <= MAX_NAME_CHARS && text.chars().all(is_name_char)

@@ -9,7 +9,6 @@ const MAX_PREFIX: u32 = 31;
 /// Largest width and height that are taken for real: twice 16K.
 pub(crate) const MAX_SIDE: u32 = 32_768;
 
-/// A reader of bits.
 pub(crate) struct BitReader<'a> {
     bytes: &'a [u8],
     /// Bits read.

@@ -11,7 +11,6 @@ use jetwatch_http::bearer_token;
 /// Fewest characters of a token.
 const MIN_CHARACTERS: usize = 16;
 
-/// Where the token is.
 #[derive(Debug)]
 pub(super) struct Token {
     path: PathBuf,

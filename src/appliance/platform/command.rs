@@ -16,7 +16,6 @@ const BIN_DIRS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 /// `HOME` of the tools: the same for every caller, and not that of a user.
 const TOOL_HOME: &str = "/var/lib/jetwatch-setup";
 
-/// Timeout of a tool.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum length of a tool's output in an error, in characters.

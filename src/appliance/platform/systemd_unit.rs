@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::command::Tool;
 use super::{PlatformError, SysRoot};
 
-/// Timeout of `systemctl`.
 const SYSTEMCTL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// State of a unit.

@@ -73,7 +73,6 @@ impl Container {
     }
 }
 
-/// Codecs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codec {
     H264,

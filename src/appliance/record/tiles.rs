@@ -53,7 +53,6 @@ impl TileAssignment {
         self.offline.retain(|away| *away != source);
     }
 
-    /// Whether a source is offline.
     pub(super) fn is_offline(&self, source: SourceId) -> bool {
         self.offline.contains(&source)
     }
@@ -65,7 +64,6 @@ impl TileAssignment {
         (!self.tile_of.contains(&Some(tile))).then_some(tile)
     }
 
-    /// The tile of a source.
     pub(super) fn tile_of(&self, source: SourceId) -> Option<usize> {
         self.tile_of.get(source.index()).copied().flatten()
     }

@@ -85,7 +85,6 @@ struct State {
     points: VecDeque<StatsPoint>,
 }
 
-/// An event of the list.
 #[derive(Debug, Clone)]
 pub(super) struct ListedEvent {
     /// Grows by 1 with each event; the place in the list for the next page.

@@ -36,7 +36,6 @@ pub(super) struct Opened {
 struct Wanted {
     /// Its encoded video.
     stream: bool,
-    /// The sound with it.
     sound: bool,
 }
 

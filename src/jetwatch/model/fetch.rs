@@ -29,7 +29,6 @@ pub(super) fn run(args: &FetchArgs) -> anyhow::Result<Exit> {
 
 /// A complete model folder.
 pub(crate) struct FetchedModel {
-    /// The folder.
     pub(crate) folder: PathBuf,
 }
 

@@ -167,7 +167,6 @@ impl CheckReport {
             .count()
     }
 
-    /// All results.
     pub(super) fn into_results(self) -> Vec<CheckResult> {
         self.results
     }

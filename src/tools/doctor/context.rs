@@ -22,7 +22,6 @@ const TEST_CLIP: &str = "/usr/share/jetwatch";
 pub(super) struct DoctorContext {
     /// Root of the system's files.
     pub(super) root: SysRoot,
-    /// The machine.
     pub(super) machine: Machine,
     /// The configuration: the given one, else the package's; `None` where that does not exist.
     pub(super) config: Option<Result<Config, ConfigError>>,

@@ -83,7 +83,6 @@ pub struct Change {
 pub(crate) const MODEL_PREFIX: &str = "jetwatch-model-";
 
 impl Change {
-    /// Whether it is a model.
     pub(crate) fn is_model(&self) -> bool {
         self.package.starts_with(MODEL_PREFIX)
     }

@@ -35,7 +35,6 @@ unsafe impl Send for Kernels {}
 // SAFETY: as above; the handles never change, and CUDA documents launches of one function by several threads as safe.
 unsafe impl Sync for Kernels {}
 
-/// A kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kernel {
     /// `jetwatch_{bgrx,nv12}_{float,half,byte}`, in this order.

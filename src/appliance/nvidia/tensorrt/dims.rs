@@ -56,7 +56,6 @@ impl Dims {
 }
 
 impl Dims32 {
-    /// Whether the axes are equal.
     pub(super) fn equals(&self, axes: &[i64]) -> bool {
         self.count as usize == axes.len()
             && self
@@ -81,7 +80,6 @@ impl Dims32 {
 }
 
 impl Dims64 {
-    /// Whether the axes are equal.
     pub(super) fn equals(&self, axes: &[i64]) -> bool {
         self.count as usize == axes.len()
             && self.axes.iter().zip(axes).all(|(own, other)| own == other)

@@ -35,7 +35,6 @@ const MIN_SHARPNESS_WEIGHT: f32 = 0.3;
 /// Shortest time between two lines in the log about files that cannot be written.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// A track of a source.
 pub(super) type Key = (SourceId, TrackId);
 
 /// What the thread is to do.
@@ -81,7 +80,6 @@ struct Best {
     region: [f32; 4],
     /// Of the whole frame; tracks share it.
     jpeg: Bytes,
-    /// What is published.
     published: Option<Bytes>,
 }
 

@@ -12,7 +12,6 @@ use tokio::sync::mpsc;
 /// Whether a stream may go on.
 type Permission = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// The body of an answer.
 pub(in super::super) enum AnswerBody {
     /// All of it.
     Whole(Option<Bytes>),

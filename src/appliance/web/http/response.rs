@@ -7,7 +7,6 @@ use hyper::{Response, StatusCode};
 
 use super::body::AnswerBody;
 
-/// An answer.
 pub(in super::super) type Answer = Response<AnswerBody>;
 
 /// Scripts and styles come from the page's own files only; no other site may show it in a frame.
@@ -48,12 +47,10 @@ pub(super) fn secure(answer: &mut Answer, is_tls: bool) {
     }
 }
 
-/// JSON.
 pub(super) fn json(value: &serde_json::Value) -> Answer {
     with_type("application/json", value.to_string())
 }
 
-/// An answer of this type.
 pub(super) fn with_type(content_type: &'static str, bytes: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(AnswerBody::whole(bytes));
     let headers = answer.headers_mut();
@@ -61,7 +58,6 @@ pub(super) fn with_type(content_type: &'static str, bytes: impl Into<Bytes>) -> 
     answer
 }
 
-/// A stream of this type.
 pub(super) fn stream(content_type: &'static str, body: AnswerBody) -> Answer {
     let mut answer = Response::new(body);
     let headers = answer.headers_mut();

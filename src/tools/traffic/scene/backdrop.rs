@@ -120,7 +120,6 @@ impl Backdrop {
         }
     }
 
-    /// Adds the noise of this frame.
     pub(super) fn add_noise(&self, frame: u64, target: &mut [u8], stride: usize) {
         if self.more.is_empty() {
             return;

@@ -5,7 +5,6 @@ use std::cmp::Ordering;
 
 use super::camera::{Camera, Pose};
 
-/// Kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ObjectKind {
     /// A passenger car.

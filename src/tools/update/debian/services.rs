@@ -91,7 +91,6 @@ fn name(unit: &str) -> &str {
     name.strip_prefix("jetwatch@").unwrap_or(name)
 }
 
-/// The configuration of a unit.
 fn configuration(unit: &str) -> PathBuf {
     Path::new("/etc/jetwatch").join(format!("{}.yaml", name(unit)))
 }
