@@ -8,37 +8,23 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::retention::RemovalReason;
 
-/// What a file is. In the order in which files are deleted for want of space.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MediaKind {
-    /// A piece of all video of a source.
-    Continuous,
-    /// One picture.
-    Snapshot,
-    /// The video around an event.
-    Clip,
+jetwatch_types::named_enum! {
+    /// What a file is. In the order in which files are deleted for want of space.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum MediaKind {
+        /// A piece of all video of a source.
+        Continuous = "continuous",
+        /// One picture.
+        Snapshot = "snapshot",
+        /// The video around an event.
+        Clip = "clip",
+    }
+
+    /// Its word in messages and on the command line.
+    pub fn word, from_word;
 }
 
 impl MediaKind {
-    /// All kinds, in the order in which files are deleted for want of space.
-    pub const ALL: [Self; 3] = [Self::Continuous, Self::Snapshot, Self::Clip];
-
-    /// Its word in messages and on the command line.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Continuous => "continuous",
-            Self::Snapshot => "snapshot",
-            Self::Clip => "clip",
-        }
-    }
-
-    /// The kind of this word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.word() == word)
-    }
-
     /// First letter of the ids of this kind.
     const fn letter(self) -> char {
         match self {
@@ -49,35 +35,20 @@ impl MediaKind {
     }
 }
 
-/// Whether a file is complete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MediaState {
-    /// It is being written.
-    Recording,
-    /// It is complete, or nothing is added to it.
-    Ready,
-    /// It was deleted.
-    Removed,
-}
+jetwatch_types::named_enum! {
+    /// Whether a file is complete.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum MediaState {
+        /// It is being written.
+        Recording = "recording",
+        /// It is complete, or nothing is added to it.
+        Ready = "ready",
+        /// It was deleted.
+        Removed = "removed",
+    }
 
-impl MediaState {
     /// Its word in messages and in the index.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Recording => "recording",
-            Self::Ready => "ready",
-            Self::Removed => "removed",
-        }
-    }
-
-    /// The state of this word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Recording, Self::Ready, Self::Removed]
-            .into_iter()
-            .find(|state| state.word() == word)
-    }
+    pub fn word, from_word;
 }
 
 /// Identity of a file: a letter of its kind, the time of its making and a number, 16 lower-case letters and digits. Ids sort by

@@ -50,51 +50,26 @@ impl Limits {
     }
 }
 
-/// Why a file was deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RemovalReason {
-    /// It is older than what is kept.
-    Age,
-    /// The files of its source were larger than what is kept.
-    SourceBytes,
-    /// Less space was free than is to stay free.
-    FreeSpace,
-    /// It was asked for.
-    Operator,
-    /// The file was deleted by another program.
-    Missing,
-    /// It was cut off before there was anything to see.
-    Unusable,
-}
-
-impl RemovalReason {
-    const ALL: [Self; 6] = [
-        Self::Age,
-        Self::SourceBytes,
-        Self::FreeSpace,
-        Self::Operator,
-        Self::Missing,
-        Self::Unusable,
-    ];
+jetwatch_types::named_enum! {
+    /// Why a file was deleted.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum RemovalReason {
+        /// It is older than what is kept.
+        Age = "age",
+        /// The files of its source were larger than what is kept.
+        SourceBytes = "source_bytes",
+        /// Less space was free than is to stay free.
+        FreeSpace = "free_space",
+        /// It was asked for.
+        Operator = "operator",
+        /// The file was deleted by another program.
+        Missing = "missing",
+        /// It was cut off before there was anything to see.
+        Unusable = "unusable",
+    }
 
     /// Its word in messages.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Age => "age",
-            Self::SourceBytes => "source_bytes",
-            Self::FreeSpace => "free_space",
-            Self::Operator => "operator",
-            Self::Missing => "missing",
-            Self::Unusable => "unusable",
-        }
-    }
-
-    /// The reason of this word.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| reason.word() == word)
-    }
+    pub fn word, from_word;
 }
 
 /// Files of one kind.

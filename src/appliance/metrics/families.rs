@@ -5,27 +5,20 @@
 //! of labels are names of the configuration, labels of the network, sensors of the machine, or the words in the help: their number
 //! does not grow while the daemon runs with the same sources.
 
-/// The type of a family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A number that only grows, until the daemon or the source starts again.
-    Counter,
-    /// A number that goes up and down.
-    Gauge,
-    /// Counts in buckets, with their sum.
-    Histogram,
-}
-
-impl Kind {
-    /// The word in the text.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
+jetwatch_types::named_enum! {
+    /// The type of a family.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Kind {
+        /// A number that only grows, until the daemon or the source starts again.
+        Counter = "counter",
+        /// A number that goes up and down.
+        Gauge = "gauge",
+        /// Counts in buckets, with their sum.
+        Histogram = "histogram",
     }
+
+    /// The word in the text.
+    pub fn name;
 }
 
 /// A family: all samples of one name.

@@ -55,42 +55,25 @@ pub struct DetectorInfo {
     pub precision: String,
 }
 
-/// State of the detector.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum DetectorState {
-    /// It is being loaded.
-    #[default]
-    Loading,
-    /// TensorRT has no engine of the model for this machine.
-    EngineMissing,
-    /// An engine is being built.
-    Building,
-    /// It runs.
-    Ready,
-    /// It cannot run, and the daemon ends.
-    Failed,
-}
-
-impl DetectorState {
-    /// All states.
-    pub(super) const ALL: [Self; 5] = [
-        Self::Loading,
-        Self::EngineMissing,
-        Self::Building,
-        Self::Ready,
-        Self::Failed,
-    ];
+jetwatch_types::named_enum! {
+    /// State of the detector.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum DetectorState {
+        /// It is being loaded.
+        #[default]
+        Loading = "loading",
+        /// TensorRT has no engine of the model for this machine.
+        EngineMissing = "engine_missing",
+        /// An engine is being built.
+        Building = "building",
+        /// It runs.
+        Ready = "ready",
+        /// It cannot run, and the daemon ends.
+        Failed = "failed",
+    }
 
     /// The value of the label.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Loading => "loading",
-            Self::EngineMissing => "engine_missing",
-            Self::Building => "building",
-            Self::Ready => "ready",
-            Self::Failed => "failed",
-        }
-    }
+    pub(super) fn name;
 }
 
 /// Frames and state of a source, since it was added.

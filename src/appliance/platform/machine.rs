@@ -43,40 +43,29 @@ fn known_jetpack<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Name>, D::
     Ok(name.and_then(|name| L4tRelease::jetpack_named(&name)))
 }
 
-/// Kinds of machines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Family {
-    /// Jetson Xavier NX.
-    XavierNx,
-    /// Jetson AGX Xavier.
-    AgxXavier,
-    /// Jetson Orin Nano.
-    OrinNano,
-    /// Jetson Orin NX.
-    OrinNx,
-    /// Jetson AGX Orin.
-    AgxOrin,
-    /// An unknown Jetson.
-    UnknownJetson,
-    /// Any other machine.
-    NoJetson,
-}
-
-impl Family {
-    /// Name of the family.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::XavierNx => "Jetson Xavier NX",
-            Self::AgxXavier => "Jetson AGX Xavier",
-            Self::OrinNano => "Jetson Orin Nano",
-            Self::OrinNx => "Jetson Orin NX",
-            Self::AgxOrin => "Jetson AGX Orin",
-            Self::UnknownJetson => "unknown Jetson",
-            Self::NoJetson => "no Jetson",
-        }
+jetwatch_types::named_enum! {
+    /// Kinds of machines.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Family {
+        /// Jetson Xavier NX.
+        XavierNx = "Jetson Xavier NX",
+        /// Jetson AGX Xavier.
+        AgxXavier = "Jetson AGX Xavier",
+        /// Jetson Orin Nano.
+        OrinNano = "Jetson Orin Nano",
+        /// Jetson Orin NX.
+        OrinNx = "Jetson Orin NX",
+        /// Jetson AGX Orin.
+        AgxOrin = "Jetson AGX Orin",
+        /// An unknown Jetson.
+        UnknownJetson = "unknown Jetson",
+        /// Any other machine.
+        NoJetson = "no Jetson",
     }
+
+    /// Name of the family.
+    pub fn name;
 }
 
 /// Engines other than CPU and GPU. `None`: unknown for this machine.

@@ -5,39 +5,28 @@
 
 use super::{Family, Machine};
 
-/// A unit for video.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum VideoUnit {
-    /// The image signal processor of a Jetson, for CSI cameras.
-    Isp,
-    /// The video decoder.
-    Nvdec,
-    /// The JPEG decoder.
-    Nvjpg,
-    /// The video image compositor, which crops, scales and converts colors.
-    Vic,
-    /// The GPU, which also runs the network.
-    Gpu,
-    /// Another accelerator, such as the decoder of a graphics card.
-    Accelerator,
-    /// The CPU.
-    Cpu,
-}
-
-impl VideoUnit {
-    /// Name of the unit.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Isp => "ISP",
-            Self::Nvdec => "NVDEC",
-            Self::Nvjpg => "NVJPG",
-            Self::Vic => "VIC",
-            Self::Gpu => "GPU",
-            Self::Accelerator => "accelerator",
-            Self::Cpu => "CPU",
-        }
+jetwatch_types::named_enum! {
+    /// A unit for video.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum VideoUnit {
+        /// The image signal processor of a Jetson, for CSI cameras.
+        Isp = "ISP",
+        /// The video decoder.
+        Nvdec = "NVDEC",
+        /// The JPEG decoder.
+        Nvjpg = "NVJPG",
+        /// The video image compositor, which crops, scales and converts colors.
+        Vic = "VIC",
+        /// The GPU, which also runs the network.
+        Gpu = "GPU",
+        /// Another accelerator, such as the decoder of a graphics card.
+        Accelerator = "accelerator",
+        /// The CPU.
+        Cpu = "CPU",
     }
+
+    /// Name of the unit.
+    pub fn name;
 }
 
 /// An element and its unit.

@@ -28,48 +28,34 @@ pub struct PlanStep {
     pub detail: String,
 }
 
-/// Kinds of work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StepKind {
-    /// Captures images with a camera.
-    Capture,
-    /// Receives media from a server.
-    Receive,
-    /// Reads media from a file, or from the user's own elements.
-    Read,
-    /// Decodes images.
-    Decode,
-    /// Changes the size, and possibly the pixel format.
-    Scale,
-    /// Changes the pixel format only.
-    Color,
-    /// Rotates images upright.
-    Rotate,
-    /// Cuts out a part of the image.
-    Crop,
-    /// Copies between NVMM and CPU memory.
-    Copy,
-    /// Draws the synthetic scene.
-    Draw,
-}
-
-impl StepKind {
-    /// Name of the kind of work.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Capture => "capture",
-            Self::Receive => "receive",
-            Self::Read => "read",
-            Self::Decode => "decode",
-            Self::Scale => "scale",
-            Self::Color => "convert colors",
-            Self::Rotate => "rotate",
-            Self::Crop => "crop",
-            Self::Copy => "copy",
-            Self::Draw => "draw",
-        }
+jetwatch_types::named_enum! {
+    /// Kinds of work.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum StepKind {
+        /// Captures images with a camera.
+        Capture = "capture",
+        /// Receives media from a server.
+        Receive = "receive",
+        /// Reads media from a file, or from the user's own elements.
+        Read = "read",
+        /// Decodes images.
+        Decode = "decode",
+        /// Changes the size, and possibly the pixel format.
+        Scale = "scale",
+        /// Changes the pixel format only.
+        Color = "convert colors",
+        /// Rotates images upright.
+        Rotate = "rotate",
+        /// Cuts out a part of the image.
+        Crop = "crop",
+        /// Copies between NVMM and CPU memory.
+        Copy = "copy",
+        /// Draws the synthetic scene.
+        Draw = "draw",
     }
+
+    /// Name of the kind of work.
+    pub fn name;
 }
 
 impl ProcessingPlan {

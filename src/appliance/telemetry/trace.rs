@@ -13,48 +13,32 @@ use parking_lot::Mutex;
 
 use super::stage_kind::Stage;
 
-/// Kind of thread that a batch runs on. Batches are numbered per level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(usize)]
-pub enum Level {
-    /// The threads of the sources: one frame at a time.
-    Source,
-    /// The detector's workers: one batch at a time, from the wait for its frames to its detections.
-    Detect,
-    /// The tracking stage: one frame at a time.
-    Track,
-    /// The workers of secondary networks: one batch of crops at a time, from the wait for them to their results.
-    Secondary,
-    /// The recording: one frame at a time.
-    Record,
+jetwatch_types::named_enum! {
+    /// Kind of thread that a batch runs on. Batches are numbered per level.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[repr(usize)]
+    pub enum Level {
+        /// The threads of the sources: one frame at a time.
+        Source = "source",
+        /// The detector's workers: one batch at a time, from the wait for its frames to its detections.
+        Detect = "detect",
+        /// The tracking stage: one frame at a time.
+        Track = "track",
+        /// The workers of secondary networks: one batch of crops at a time, from the wait for them to their results.
+        Secondary = "secondary",
+        /// The recording: one frame at a time.
+        Record = "record",
+    }
+
+    /// The name in reports.
+    pub fn name;
 }
 
 impl Level {
-    /// All of them, in processing order.
-    pub const ALL: [Self; 5] = [
-        Self::Source,
-        Self::Detect,
-        Self::Track,
-        Self::Secondary,
-        Self::Record,
-    ];
-
     /// Whether the pipeline does not wait for these threads.
     #[must_use]
     pub const fn is_asynchronous(self) -> bool {
         matches!(self, Self::Secondary | Self::Record)
-    }
-
-    /// The name in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Source => "source",
-            Self::Detect => "detect",
-            Self::Track => "track",
-            Self::Secondary => "secondary",
-            Self::Record => "record",
-        }
     }
 
     /// The name of one batch on the timeline.

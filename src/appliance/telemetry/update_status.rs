@@ -18,24 +18,29 @@ pub const HISTORY_FILE: &str = "history.json";
 /// Number of the format; a reader ignores others.
 pub const STATUS_VERSION: u32 = 1;
 
-/// State of updates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum UpdateState {
-    /// The repository has nothing newer.
-    UpToDate,
-    /// The repository has a newer version.
-    Available,
-    /// An update or a roll-back is under way.
-    InProgress,
-    /// The last update was installed and is healthy.
-    Installed,
-    /// The last update was rolled back: the earlier version runs.
-    RolledBack,
-    /// The last update was refused before anything was changed.
-    Refused,
-    /// The roll-back has failed: the machine needs a person.
-    Failed,
+jetwatch_types::named_enum! {
+    /// State of updates.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum UpdateState {
+        /// The repository has nothing newer.
+        UpToDate = "up_to_date",
+        /// The repository has a newer version.
+        Available = "available",
+        /// An update or a roll-back is under way.
+        InProgress = "in_progress",
+        /// The last update was installed and is healthy.
+        Installed = "installed",
+        /// The last update was rolled back: the earlier version runs.
+        RolledBack = "rolled_back",
+        /// The last update was refused before anything was changed.
+        Refused = "refused",
+        /// The roll-back has failed: the machine needs a person.
+        Failed = "failed",
+    }
+
+    /// The word in messages.
+    pub fn word;
 }
 
 /// What the file holds.
@@ -57,22 +62,6 @@ pub struct UpdateStatus {
     pub reason: Option<String>,
     /// When this was found, in milliseconds since 1970.
     pub at_ms: u64,
-}
-
-impl UpdateState {
-    /// The word in messages.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::UpToDate => "up_to_date",
-            Self::Available => "available",
-            Self::InProgress => "in_progress",
-            Self::Installed => "installed",
-            Self::RolledBack => "rolled_back",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-        }
-    }
 }
 
 /// The file of this machine.

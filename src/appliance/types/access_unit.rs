@@ -7,24 +7,18 @@ use bytes::Bytes;
 
 use super::Size;
 
-/// Codec of an encoded video stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum VideoCodec {
-    /// H.264, also called AVC.
-    H264,
-    /// H.265, also called HEVC.
-    H265,
-}
-
-impl VideoCodec {
-    /// The name used in messages and reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::H264 => "H.264",
-            Self::H265 => "H.265",
-        }
+crate::named_enum! {
+    /// Codec of an encoded video stream.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum VideoCodec {
+        /// H.264, also called AVC.
+        H264 = "H.264",
+        /// H.265, also called HEVC.
+        H265 = "H.265",
     }
+
+    /// The name used in messages and reports.
+    pub fn name;
 }
 
 /// Format of an encoded stream. Its parameter sets are in its access units, before each keyframe.

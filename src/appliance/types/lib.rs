@@ -18,6 +18,7 @@ mod frame_clock;
 mod geometry;
 mod image_budget;
 mod media_clock;
+mod named_enum;
 mod pixel_pool;
 mod quantile;
 mod rate;

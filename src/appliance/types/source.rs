@@ -13,28 +13,20 @@ impl SourceId {
     }
 }
 
-/// State of one source as published.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SourceState {
-    /// Being opened; no frame yet.
-    Connecting,
-    /// Frames arrive.
-    Online,
-    /// Failed or stalled; a live source reconnects.
-    Offline,
-    /// Reached the end of its stream.
-    Ended,
-}
-
-impl SourceState {
-    /// The name used in messages and reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Connecting => "connecting",
-            Self::Online => "online",
-            Self::Offline => "offline",
-            Self::Ended => "ended",
-        }
+crate::named_enum! {
+    /// State of one source as published.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum SourceState {
+        /// Being opened; no frame yet.
+        Connecting = "connecting",
+        /// Frames arrive.
+        Online = "online",
+        /// Failed or stalled; a live source reconnects.
+        Offline = "offline",
+        /// Reached the end of its stream.
+        Ended = "ended",
     }
+
+    /// The name used in messages and reports.
+    pub fn name;
 }

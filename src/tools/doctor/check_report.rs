@@ -16,19 +16,24 @@ pub struct CheckReport {
     on_result: Option<OnResult>,
 }
 
-/// State of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CheckState {
-    /// The check passed.
-    Ok,
-    /// The check failed.
-    Wrong,
-    /// The check is not possible here.
-    Unknown,
-    /// It is about something that machines of this kind do not have.
-    #[serde(rename = "n/a")]
-    NotApplicable,
+jetwatch_types::named_enum! {
+    /// State of a result.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum CheckState {
+        /// The check passed.
+        Ok = "ok",
+        /// The check failed.
+        Wrong = "wrong",
+        /// The check is not possible here.
+        Unknown = "unknown",
+        /// It is about something that machines of this kind do not have.
+        #[serde(rename = "n/a")]
+        NotApplicable = "n/a",
+    }
+
+    /// The state as printed.
+    pub fn name;
 }
 
 /// One result. Its `Display` is one line.
@@ -43,19 +48,6 @@ pub struct CheckResult {
     pub what: String,
     /// What was found, and what to do if it is wrong.
     pub text: String,
-}
-
-impl CheckState {
-    /// The state as printed.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Wrong => "wrong",
-            Self::Unknown => "unknown",
-            Self::NotApplicable => "n/a",
-        }
-    }
 }
 
 impl Display for CheckResult {

@@ -12,76 +12,37 @@ use super::check_report::{CheckReport, CheckResult, CheckState};
 use super::context::DoctorContext;
 use super::{broker, cameras, engine, libraries, platform, power, profiling, service, video};
 
-/// A check that can be run separately.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Check {
-    /// The configuration file.
-    Config,
-    /// Machine, release, memory, disk, clock.
-    Platform,
-    /// NVIDIA libraries, ONNX Runtime, GStreamer.
-    Libraries,
-    /// GStreamer elements and their properties.
-    Elements,
-    /// Scaling and decoding, each unit compared with the CPU.
-    Scaling,
-    /// Cameras and their permissions.
-    Cameras,
-    /// GPU, engines, and a run of the detector.
-    Engine,
-    /// Settings of the machine, and throttling.
-    Power,
-    /// Permission to profile, and Nsight Systems.
-    Profiling,
-    /// The systemd unit and the journal.
-    Service,
-    /// The broker.
-    Broker,
+jetwatch_types::named_enum! {
+    /// A check that can be run separately.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[allow(missing_docs)] // See `description`.
+    pub enum Check {
+        Config = "config",
+        Platform = "platform",
+        Libraries = "libraries",
+        Elements = "elements",
+        Scaling = "scaling",
+        Cameras = "cameras",
+        Engine = "engine",
+        Power = "power",
+        Profiling = "profiling",
+        Service = "service",
+        Broker = "broker",
+    }
+
+    /// The check's name on the command line.
+    pub fn name, from_name;
 }
 
 impl FromStr for Check {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|check| check.name() == name);
-        found.ok_or_else(|| format!("found {name:?}, expected the name of a check"))
+        Self::from_name(name).ok_or_else(|| format!("found {name:?}, expected the name of a check"))
     }
 }
 
 impl Check {
-    /// All checks, in the order in which they run.
-    pub const ALL: [Self; 11] = [
-        Self::Config,
-        Self::Platform,
-        Self::Libraries,
-        Self::Elements,
-        Self::Scaling,
-        Self::Cameras,
-        Self::Engine,
-        Self::Power,
-        Self::Profiling,
-        Self::Service,
-        Self::Broker,
-    ];
-
-    /// The check's name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Config => "config",
-            Self::Platform => "platform",
-            Self::Libraries => "libraries",
-            Self::Elements => "elements",
-            Self::Scaling => "scaling",
-            Self::Cameras => "cameras",
-            Self::Engine => "engine",
-            Self::Power => "power",
-            Self::Profiling => "profiling",
-            Self::Service => "service",
-            Self::Broker => "broker",
-        }
-    }
-
     /// What it checks, for the help text.
     #[must_use]
     pub fn description(self) -> &'static str {

@@ -9,41 +9,32 @@ use super::gate::UnitBaseline;
 /// Number of the format.
 pub const JOURNAL_VERSION: u32 = 1;
 
-/// A step of an update.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Step {
-    /// A file of each present package is put aside.
-    Keep,
-    /// The new packages are fetched.
-    Fetch,
-    /// The new program checks the present configuration with the new models.
-    Check,
-    /// The new packages are installed.
-    Install,
-    /// The installed program checks the same, and the daemons have to become healthy.
-    Verify,
-    /// The new packages become the kept ones.
-    Commit,
-    /// The kept packages are installed again.
-    RollBack,
+jetwatch_types::named_enum! {
+    /// A step of an update.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Step {
+        /// A file of each present package is put aside.
+        Keep = "keeping the present version",
+        /// The new packages are fetched.
+        Fetch = "fetching",
+        /// The new program checks the present configuration with the new models.
+        Check = "checking the configuration and the models",
+        /// The new packages are installed.
+        Install = "installing",
+        /// The installed program checks the same, and the daemons have to become healthy.
+        Verify = "waiting for health",
+        /// The new packages become the kept ones.
+        Commit = "finishing",
+        /// The kept packages are installed again.
+        RollBack = "rolling back",
+    }
+
+    /// As a participle, for the status.
+    pub fn text;
 }
 
 impl Step {
-    /// As a participle, for the status.
-    #[must_use]
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Keep => "keeping the present version",
-            Self::Fetch => "fetching",
-            Self::Check => "checking the configuration and the models",
-            Self::Install => "installing",
-            Self::Verify => "waiting for health",
-            Self::Commit => "finishing",
-            Self::RollBack => "rolling back",
-        }
-    }
-
     /// Whether the installed packages may differ from those before the update.
     #[must_use]
     pub fn has_changed_packages(self) -> bool {

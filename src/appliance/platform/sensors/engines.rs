@@ -43,24 +43,29 @@ pub struct Engine {
     pub hardware_hz: Option<u64>,
 }
 
-/// Kinds of engines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EngineKind {
-    /// Graphics and most of the inference.
-    Gpu,
-    /// External memory.
-    Emc,
-    /// Video image compositor: scaling.
-    Vic,
-    /// Video decoder.
-    Nvdec,
-    /// Video encoder.
-    Nvenc,
-    /// JPEG encoder and decoder.
-    Nvjpg,
-    /// Deep learning accelerator.
-    Dla,
+jetwatch_types::named_enum! {
+    /// Kinds of engines.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum EngineKind {
+        /// Graphics and most of the inference.
+        Gpu = "gpu",
+        /// External memory.
+        Emc = "emc",
+        /// Video image compositor: scaling.
+        Vic = "vic",
+        /// Video decoder.
+        Nvdec = "nvdec",
+        /// Video encoder.
+        Nvenc = "nvenc",
+        /// JPEG encoder and decoder.
+        Nvjpg = "nvjpg",
+        /// Deep learning accelerator.
+        Dla = "dla",
+    }
+
+    /// The name, in lower case.
+    pub fn name;
 }
 
 /// Name patterns of device tree nodes.
@@ -82,20 +87,6 @@ const NODES: [(&str, EngineKind); 11] = [
 const CLOCKS: [(&str, EngineKind); 2] = [("vic", EngineKind::Vic), ("nvdec", EngineKind::Nvdec)];
 
 impl EngineKind {
-    /// The name, in lower case.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gpu => "gpu",
-            Self::Emc => "emc",
-            Self::Vic => "vic",
-            Self::Nvdec => "nvdec",
-            Self::Nvenc => "nvenc",
-            Self::Nvjpg => "nvjpg",
-            Self::Dla => "dla",
-        }
-    }
-
     fn from_node(node: &str) -> Option<Self> {
         NODES
             .iter()

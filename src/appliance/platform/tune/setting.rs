@@ -18,41 +18,27 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval of reading the setting back until then.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The settings, in the order of application.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Setting {
-    /// nvpmodel's mode; its value is the mode's number.
-    PowerMode,
-    /// Whether jetson_clocks holds the clocks; `max` or `free`.
-    Clocks,
-    /// nvfancontrol's profile; its value is the profile's name.
-    #[serde(rename = "fan_profile", alias = "fan")]
-    Fan,
-    /// `kernel.perf_event_paranoid`; its value is a number.
-    PerfEventParanoid,
+jetwatch_types::named_enum! {
+    /// The settings, in the order of application.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Setting {
+        /// nvpmodel's mode; its value is the mode's number.
+        PowerMode = "power_mode",
+        /// Whether jetson_clocks holds the clocks; `max` or `free`.
+        Clocks = "clocks",
+        /// nvfancontrol's profile; its value is the profile's name.
+        #[serde(rename = "fan_profile", alias = "fan")]
+        Fan = "fan_profile",
+        /// `kernel.perf_event_paranoid`; its value is a number.
+        PerfEventParanoid = "perf_event_paranoid",
+    }
+
+    /// The configuration key.
+    pub fn name;
 }
 
 impl Setting {
-    /// All settings, in the order of application.
-    pub(super) const ALL: [Self; 4] = [
-        Self::PowerMode,
-        Self::Clocks,
-        Self::Fan,
-        Self::PerfEventParanoid,
-    ];
-
-    /// The configuration key.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::PowerMode => "power_mode",
-            Self::Clocks => "clocks",
-            Self::Fan => "fan_profile",
-            Self::PerfEventParanoid => "perf_event_paranoid",
-        }
-    }
-
     /// The current value.
     ///
     /// # Errors
