@@ -25,20 +25,15 @@ use jetwatch_publish as publish;
 use jetwatch_source::{NvmmReader, ProcessingPlan, gst};
 use jetwatch_telemetry::{self as telemetry, Recorder};
 
-use super::Exit;
 use super::doctor::print_result;
 use super::facts;
+use super::{CONFIG_FILE, Exit};
 
 /// Arguments of `jetwatch check`.
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
     /// Configuration file.
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        default_value = "/etc/jetwatch/jetwatch.yaml"
-    )]
+    #[arg(short, long, value_name = "FILE", default_value = CONFIG_FILE)]
     config: PathBuf,
     /// The same as --config.
     #[arg(value_name = "FILE", conflicts_with = "config")]

@@ -12,7 +12,7 @@ use jetwatch_telemetry::health_report::{
     Expectation, HealthReport, RequiredSources, boot_ms, unit_file,
 };
 
-use super::{Exit, parse_duration};
+use super::{CONFIG_FILE, Exit, parse_duration};
 
 /// Interval at which `--wait` reads the file.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -21,12 +21,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 #[derive(Debug, Args)]
 pub(super) struct HealthArgs {
     /// Configuration file of the daemon, which a unit runs.
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        default_value = "/etc/jetwatch/jetwatch.yaml"
-    )]
+    #[arg(short, long, value_name = "FILE", default_value = CONFIG_FILE)]
     config: PathBuf,
     /// The file that the daemon writes (`jetwatch run --health`); default: that of the unit for --config.
     #[arg(long, value_name = "FILE", conflicts_with = "config")]

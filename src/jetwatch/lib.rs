@@ -43,6 +43,9 @@ pub use exit::Exit;
 
 use signals::EarlySignals;
 
+/// The configuration of the package's units; the only one whose section `tune` is applied.
+const CONFIG_FILE: &str = "/etc/jetwatch/jetwatch.yaml";
+
 /// Video in, tracked objects out over MQTT.
 #[derive(Debug, Parser)]
 #[command(name = "jetwatch", version, about, after_help = exit::HELP)]

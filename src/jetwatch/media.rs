@@ -13,19 +13,13 @@ use jetwatch_config::Config;
 use jetwatch_pipeline::archive_limits;
 use jetwatch_tables::{Align, TextTable};
 
-use super::Exit;
+use super::{CONFIG_FILE, Exit};
 
 /// Arguments of `jetwatch media`.
 #[derive(Debug, Args)]
 pub(super) struct MediaArgs {
     /// Configuration file, whose record.folder is used.
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_name = "FILE",
-        default_value = "/etc/jetwatch/jetwatch.yaml"
-    )]
+    #[arg(short, long, global = true, value_name = "FILE", default_value = CONFIG_FILE)]
     config: PathBuf,
     #[command(subcommand)]
     command: MediaCommand,

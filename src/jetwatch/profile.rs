@@ -22,13 +22,13 @@ use jetwatch_nsys::profile::{
 use jetwatch_nsys::report::PROFILE_KEY;
 
 use super::report::{self, ReportArgs};
-use super::{Exit, parse_duration};
+use super::{CONFIG_FILE, Exit, parse_duration};
 
 /// Arguments of `jetwatch profile`.
 #[derive(Debug, Args)]
 pub(super) struct ProfileArgs {
     /// Configuration file on this machine; copied to the remote machine.
-    #[arg(short, long, value_name = "FILE", default_value = CONFIG)]
+    #[arg(short, long, value_name = "FILE", default_value = CONFIG_FILE)]
     config: PathBuf,
     /// Profile on this remote machine, over ssh.
     #[arg(long, value_name = "USER@MACHINE")]
@@ -109,9 +109,6 @@ pub(super) struct ProfileArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "2m")]
     export_timeout: Duration,
 }
-
-/// Default path of the configuration.
-const CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
 
 /// Default recording time.
 const DURATION: Duration = Duration::from_secs(10);

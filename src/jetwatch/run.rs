@@ -22,21 +22,13 @@ use jetwatch_telemetry::{self as telemetry, health_report, systemd};
 use jetwatch_types::{Detection, FrameMeta, Track};
 
 use super::signals::EarlySignals;
-use super::{Exit, parse_duration, progress};
-
-/// The configuration of the package's units; the only one whose section `tune` is applied.
-const TUNE_CONFIG: &str = "/etc/jetwatch/jetwatch.yaml";
+use super::{CONFIG_FILE, Exit, parse_duration, progress};
 
 /// Arguments of `jetwatch run`.
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
     /// Configuration file.
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        default_value = TUNE_CONFIG
-    )]
+    #[arg(short, long, value_name = "FILE", default_value = CONFIG_FILE)]
     config: PathBuf,
     /// Stop after this time, such as 20s or 5m.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -102,11 +94,11 @@ pub(super) fn run(
     }
     telemetry::start_logging(config.log.level);
     if systemd::is_managed()
-        && args.config != Path::new(TUNE_CONFIG)
+        && args.config != Path::new(CONFIG_FILE)
         && config.tune != TuneConfig::default()
     {
         log::warn!(
-            "ignoring section `tune` of {}: jetwatch-tune.service reads it only from {TUNE_CONFIG}",
+            "ignoring section `tune` of {}: jetwatch-tune.service reads it only from {CONFIG_FILE}",
             args.config.display()
         );
     }

@@ -14,7 +14,7 @@ use jetwatch_publish::{spool_folders, webhook_folders};
 use jetwatch_spool::{Class, Folders, LogStatus, Record, Spool, read_folder};
 use jetwatch_tables::{Align, TextTable};
 
-use super::Exit;
+use super::{CONFIG_FILE, Exit};
 
 /// Arguments of `jetwatch spool`.
 #[derive(Debug, Args)]
@@ -51,12 +51,7 @@ enum SpoolCommand {
 #[derive(Debug, Args)]
 struct Place {
     /// Configuration file.
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        default_value = "/etc/jetwatch/jetwatch.yaml"
-    )]
+    #[arg(short, long, value_name = "FILE", default_value = CONFIG_FILE)]
     config: PathBuf,
     /// The webhook of this name instead of the broker.
     #[arg(long, value_name = "NAME")]

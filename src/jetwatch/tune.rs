@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::json;
 
-use super::Exit;
+use super::{CONFIG_FILE, Exit};
 use jetwatch_config::Config;
 use jetwatch_doctor::desired_settings;
 use jetwatch_platform::tune::{self, Outcome, Restored, Step, StepState};
@@ -36,12 +36,7 @@ enum Command {
 #[derive(Debug, Args)]
 struct CommonArgs {
     /// Configuration file.
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        default_value = "/etc/jetwatch/jetwatch.yaml"
-    )]
+    #[arg(short, long, value_name = "FILE", default_value = CONFIG_FILE)]
     config: PathBuf,
     /// Print JSON.
     #[arg(long)]

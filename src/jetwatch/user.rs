@@ -13,7 +13,7 @@ use jetwatch_config::{Config, WebRole};
 use jetwatch_tables::{Align, TextTable};
 use jetwatch_web::{Scope, Users};
 
-use super::Exit;
+use super::{CONFIG_FILE, Exit};
 
 /// Longest line that is read as a password.
 const MAX_LINE_BYTES: u64 = 4096;
@@ -106,12 +106,7 @@ struct Place {
     #[arg(long, value_name = "FILE")]
     users_file: Option<PathBuf>,
     /// Configuration file.
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        default_value = "/etc/jetwatch/jetwatch.yaml"
-    )]
+    #[arg(short, long, value_name = "FILE", default_value = CONFIG_FILE)]
     config: PathBuf,
 }
 
