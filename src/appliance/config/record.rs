@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::groups::KeptLabels;
 use super::section::Section;
-use super::spool::{self, split_number};
+use super::spool::{self, parse_bytes};
 use super::yaml::map::Map;
 use super::yaml::node::Value;
 use super::{Config, SourceConfig};
@@ -308,22 +308,11 @@ fn check_zones(root: &Map<'_>, clips: &Map<'_>, sources: &[Map<'_>]) {
 }
 
 fn parse_ring_size(text: &str) -> Option<u64> {
-    parse_size(text).filter(|bytes| (1 << 20..=1 << 30).contains(bytes))
+    parse_bytes(text, 1 << 20..=1 << 30)
 }
 
 fn parse_stored_size(text: &str) -> Option<u64> {
-    parse_size(text).filter(|bytes| (1 << 20..=256 << 40).contains(bytes))
-}
-
-fn parse_size(text: &str) -> Option<u64> {
-    let (number, unit) = split_number(text)?;
-    let shift = match unit {
-        "MiB" => 20,
-        "GiB" => 30,
-        "TiB" => 40,
-        _ => return None,
-    };
-    number.checked_mul(1 << shift)
+    parse_bytes(text, 1 << 20..=256 << 40)
 }
 
 #[cfg(test)]

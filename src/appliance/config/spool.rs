@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spool` of `publish.mqtt`: where messages wait for the broker, and for how long.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -118,6 +119,11 @@ pub(super) fn split_number(text: &str) -> Option<(u64, &str)> {
 }
 
 pub(super) fn parse_size(text: &str) -> Option<u64> {
+    parse_bytes(text, 1 << 20..=1 << 40)
+}
+
+/// A size within `range`.
+pub(super) fn parse_bytes(text: &str, range: RangeInclusive<u64>) -> Option<u64> {
     let (number, unit) = split_number(text)?;
     let shift = match unit {
         "MiB" => 20,
@@ -126,7 +132,7 @@ pub(super) fn parse_size(text: &str) -> Option<u64> {
         _ => return None,
     };
     let bytes = number.checked_mul(1 << shift)?;
-    (1 << 20..=1 << 40).contains(&bytes).then_some(bytes)
+    range.contains(&bytes).then_some(bytes)
 }
 
 pub(super) fn parse_age(text: &str) -> Option<Duration> {
