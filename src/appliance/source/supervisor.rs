@@ -200,35 +200,29 @@ fn supervise(
     }
     let mut waits = Waits::new(config);
     let mut failures = FailureLog::default();
-    context
-        .handler
-        .state_changed(context.id, SourceState::Connecting, None);
+    let report = |state, detail: Option<&str>| {
+        let detail = detail.map(str::to_owned);
+        context.handler.state_changed(context.id, state, detail);
+    };
+    report(SourceState::Connecting, None);
     loop {
         context.heartbeat.busy();
         let online_since: Cell<Option<Instant>> = Cell::new(None);
         let result = source.run_once(context, &|| {
             online_since.set(Some(Instant::now()));
             log::info!(source = context.name.as_str(); "online");
-            context
-                .handler
-                .state_changed(context.id, SourceState::Online, None);
+            report(SourceState::Online, None);
         });
         let error = match result {
             Ok(SessionEnd::Stopped) => {
-                context.handler.state_changed(
-                    context.id,
-                    SourceState::Ended,
-                    Some("stopped".to_owned()),
-                );
+                report(SourceState::Ended, Some("stopped"));
                 return Ok(());
             }
             Ok(SessionEnd::EndOfMedia)
                 if !live || matches!(config.uri, SourceUri::Synthetic(_)) =>
             {
                 log::info!(source = context.name.as_str(), frames = context.counters.frames(); "end of media");
-                context
-                    .handler
-                    .state_changed(context.id, SourceState::Ended, None);
+                report(SourceState::Ended, None);
                 return Ok(());
             }
             // A camera or server does not end a stream by itself: it was closed at the other end.
@@ -265,23 +259,15 @@ fn supervise(
             }
         }
         is_refused.store(error.is_refusal(), Ordering::Relaxed);
-        context
-            .handler
-            .state_changed(context.id, SourceState::Offline, Some(text));
+        report(SourceState::Offline, Some(&text));
         context.heartbeat.idle();
         if context.stop.wait(wait) {
-            context.handler.state_changed(
-                context.id,
-                SourceState::Ended,
-                Some("stopped".to_owned()),
-            );
+            report(SourceState::Ended, Some("stopped"));
             return Ok(());
         }
         is_refused.store(false, Ordering::Relaxed);
         context.counters.reconnects.fetch_add(1, Ordering::Relaxed);
-        context
-            .handler
-            .state_changed(context.id, SourceState::Connecting, None);
+        report(SourceState::Connecting, None);
     }
 }
 
