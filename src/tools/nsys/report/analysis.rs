@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::advice::advise;
+use super::advice::{Finding, advise};
 use super::benchmark::Benchmark;
 use super::capture::{Progress, TimeWindow, find_range, read};
 use super::input::{Input, open};
@@ -14,7 +14,7 @@ use super::plot::Plot;
 use super::schema::{Export, NVTX, SCHEDULING};
 use super::series::Series;
 use super::summary::{ReportSummary, noted_command};
-use super::table::{Table, unitless};
+use super::table::Table;
 use super::tables::{AnalysisContext, Builder, TABLES};
 use super::{ReportError, capture::Content};
 
@@ -132,7 +132,7 @@ pub fn analyze(
             let version = benchmark.version();
             let findings = benchmark.findings();
             tables.extend(findings.filter(|all| !all.is_empty()).map(advice_table));
-            let words = |all: &[super::advice::Finding]| all.iter().map(|f| f.to_text()).collect();
+            let words = |all: &[Finding]| all.iter().map(|f| f.to_text()).collect();
             Ok(Analysis {
                 title: title.to_owned(),
                 version,
@@ -316,25 +316,13 @@ pub fn table_names() -> impl Iterator<Item = (&'static str, &'static str)> {
     std::iter::once(verdict).chain(others).chain(of_export)
 }
 
-fn advice_table(findings: &[super::advice::Finding]) -> Table {
-    let columns = [
-        unitless("Rule"),
-        unitless("Limiting Stage"),
-        unitless("Finding"),
-        unitless("Evidence"),
-        unitless("Advice"),
-        unitless("Keys"),
-    ];
-    let mut table = Table::new(VERDICT, "Verdict", &columns);
-    table.rows.extend(findings.iter().map(|finding| {
-        vec![
-            finding.rule.into(),
-            finding.stage.into(),
-            finding.text.as_str().into(),
-            finding.evidence.as_str().into(),
-            finding.advice.into(),
-            finding.keys.join(" ").into(),
-        ]
-    }));
-    table
+fn advice_table(findings: &[Finding]) -> Table {
+    Table::of(VERDICT, "Verdict", findings)
+        .plain("Rule", |finding| finding.rule)
+        .plain("Limiting Stage", |finding| finding.stage)
+        .plain("Finding", |finding| finding.text.as_str())
+        .plain("Evidence", |finding| finding.evidence.as_str())
+        .plain("Advice", |finding| finding.advice)
+        .plain("Keys", |finding| finding.keys.join(" "))
+        .build()
 }

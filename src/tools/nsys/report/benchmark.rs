@@ -21,7 +21,7 @@ use super::ReportError;
 use super::advice::{Finding, advise};
 use super::metrics::CaptureMetrics;
 use super::summary::{Load, Outliers, RangeSummary, ReportSummary, Throughput, Workload, outliers};
-use super::table::{Cell, Table, ns, unitless};
+use super::table::Table;
 
 /// Milliseconds to ns.
 const MS: f64 = 1e6;
@@ -153,43 +153,22 @@ impl Benchmark {
 
     /// All ranges with their times.
     pub(super) fn table(&self) -> Table {
-        let columns = [
-            unitless("Range"),
-            unitless("Items Per Batch"),
-            unitless("Batches"),
-            ns("CPU Avg"),
-            ns("CPU Med"),
-            ns("CPU Min"),
-            ns("CPU Max"),
-            ns("CPU StdDev"),
-            ns("CPU Per Item"),
-            ns("GPU Avg"),
-            ns("GPU Med"),
-            ns("GPU Per Item"),
-        ];
-        let mut table = Table::new(
-            "benchmark",
-            "Ranges of the benchmark, after warm-up",
-            &columns,
-        );
-        let ns = |ms: Option<f64>| Cell::from(ms.map(|ms| ms * MS));
-        table.rows.extend(self.ranges.iter().map(|timed| {
-            vec![
-                timed.path.as_str().into(),
-                timed.items.into(),
-                timed.cpu.count.map(|count| count as i64).into(),
-                ns(timed.cpu.mean),
-                ns(timed.cpu.median),
-                ns(timed.cpu.min),
-                ns(timed.cpu.max),
-                ns(timed.cpu.deviation),
-                ns(timed.cpu_per_item),
-                ns(timed.gpu.mean),
-                ns(timed.gpu.median),
-                ns(timed.gpu_per_item),
-            ]
-        }));
-        table
+        let ns = |ms: Option<f64>| ms.map(|ms| ms * MS);
+        let title = "Ranges of the benchmark, after warm-up";
+        Table::of("benchmark", title, &self.ranges)
+            .plain("Range", |timed| timed.path.as_str())
+            .plain("Items Per Batch", |timed| timed.items)
+            .plain("Batches", |timed| timed.cpu.count.map(|count| count as i64))
+            .ns("CPU Avg", |timed| ns(timed.cpu.mean))
+            .ns("CPU Med", |timed| ns(timed.cpu.median))
+            .ns("CPU Min", |timed| ns(timed.cpu.min))
+            .ns("CPU Max", |timed| ns(timed.cpu.max))
+            .ns("CPU StdDev", |timed| ns(timed.cpu.deviation))
+            .ns("CPU Per Item", |timed| ns(timed.cpu_per_item))
+            .ns("GPU Avg", |timed| ns(timed.gpu.mean))
+            .ns("GPU Med", |timed| ns(timed.gpu.median))
+            .ns("GPU Per Item", |timed| ns(timed.gpu_per_item))
+            .build()
     }
 
     /// Program that wrote it, and what its numbers are.

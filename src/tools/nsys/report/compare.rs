@@ -6,11 +6,10 @@ mod outliers;
 mod throughput;
 mod workloads;
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::summary::{RangeSummary, ReportSummary};
-use super::table::{Cell, Column, Table, Unit, ns, percent, unitless};
+use super::table::{Cell, Table};
 
 pub use self::balance::balance;
 pub use self::outliers::outliers;
@@ -25,47 +24,49 @@ const SIGNIFICANCE: f64 = 3.0;
 /// Ranges against reports: mean times on the CPU and on the GPU, and the report in which each is fastest.
 #[must_use]
 pub fn ranges(digests: &[ReportSummary]) -> Table {
-    let mut columns = vec![unitless("Range")];
-    for digest in digests {
-        for what in ["CPU", "GPU"] {
-            columns.push(Column {
-                name: Cow::Owned(format!("{what} {}", digest.title)),
-                unit: Unit::Ns,
-            });
-        }
-    }
-    columns.extend([unitless("Fastest"), percent("Slowest Over Fastest")]);
     // A batch of one frame takes less time than one of eight, and is not faster for that.
     let is_alike = have_equal_batches(digests);
     let title = match is_alike {
         true => "Ranges by report: mean times",
         false => "Ranges by report: mean times of batches, which differ in size",
     };
-    let mut table = Table::new("ranges", title, &columns);
-    for name in names(digests) {
-        let found: Vec<Option<&RangeSummary>> =
-            digests.iter().map(|digest| digest.range(name)).collect();
-        let mut row: Vec<Cell> = vec![name.into()];
-        for range in &found {
-            row.push(range.map(|range| range.cpu_ns).into());
-            row.push(range.and_then(|range| range.gpu_ns).into());
-        }
-        let with_title = digests.iter().zip(&found);
-        let mut times: Vec<(&str, f64)> = with_title
-            .filter_map(|(digest, range)| Some((digest.title.as_str(), (*range)?.cpu_ns)))
-            .collect();
+    /// A range by its name in each report.
+    type Row<'d> = (&'d str, Vec<Option<&'d RangeSummary>>);
+    let found = |name| digests.iter().map(|digest| digest.range(name)).collect();
+    let rows: Vec<Row<'_>> = names(digests)
+        .into_iter()
+        .map(|name| (name, found(name)))
+        .collect();
+    // The place of the fastest report, and the shortest and the longest time.
+    let extremes = |found: &[Option<&RangeSummary>]| {
+        let times = found
+            .iter()
+            .enumerate()
+            .filter_map(|(at, range)| Some((at, (*range)?.cpu_ns)));
+        let mut times: Vec<(usize, f64)> = times.filter(|_| is_alike).collect();
         times.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let is_shared = times.len() > 1 && is_alike;
-        let fastest = times.first().filter(|_| is_shared);
-        row.push(fastest.map(|(title, _)| *title).into());
-        let over = match (times.first(), times.last()) {
-            (Some(first), Some(last)) if is_shared && first.1 > 0.0 => Some(last.1 / first.1),
-            _ => None,
-        };
-        row.push(over.map(|over| (over - 1.0) * 100.0).into());
-        table.rows.push(row);
+        let last = times.get(1..)?.last()?;
+        Some((times[0].0, times[0].1, last.1))
+    };
+    let mut table = Table::of("ranges", title, &rows).plain("Range", |(name, _)| *name);
+    for (at, digest) in digests.iter().enumerate() {
+        table = table
+            .ns(format!("CPU {}", digest.title), move |(_, found)| {
+                found[at].map(|range| range.cpu_ns)
+            })
+            .ns(format!("GPU {}", digest.title), move |(_, found)| {
+                found[at].and_then(|range| range.gpu_ns)
+            });
     }
     table
+        .plain("Fastest", |(_, found)| {
+            extremes(found).map(|(at, ..)| digests[at].title.as_str())
+        })
+        .percent("Slowest Over Fastest", |(_, found)| {
+            let (_, first, last) = extremes(found).filter(|(_, first, _)| *first > 0.0)?;
+            Some((last / first - 1.0) * 100.0)
+        })
+        .build()
 }
 
 /// Whether all reports whose batch size is known have the same.
@@ -78,9 +79,9 @@ fn have_equal_batches(digests: &[ReportSummary]) -> bool {
 }
 
 /// Names of all ranges, those of the first report first.
-fn names(digests: &[ReportSummary]) -> Vec<&str> {
+fn names<'d>(digests: impl IntoIterator<Item = &'d ReportSummary>) -> Vec<&'d str> {
     let mut observed = BTreeSet::new();
-    let all = digests.iter().flat_map(|digest| &digest.ranges);
+    let all = digests.into_iter().flat_map(|digest| &digest.ranges);
     all.map(|range| range.name.as_str())
         .filter(|name| observed.insert(*name))
         .collect()
@@ -89,121 +90,98 @@ fn names(digests: &[ReportSummary]) -> Vec<&str> {
 /// Each report in a line: how long, how busy its GPU, what took most.
 #[must_use]
 pub fn overview(digests: &[ReportSummary]) -> Table {
-    let columns = [
-        unitless("Report"),
-        unitless("Made By"),
-        ns("Length"),
-        percent("GPU Busy"),
-        unitless("Ranges Fastest Here"),
-        unitless("Most Time"),
-        ns("Its Total Time"),
-    ];
-    let mut table = Table::new("reports", "Reports", &columns);
     let by_range = ranges(digests);
     let fastest = by_range.columns.len() - 2;
     let is_alike = have_equal_batches(digests);
-    table.rows.extend(digests.iter().map(|digest| {
-        let wins = by_range
-            .rows
-            .iter()
-            .filter(|row| row[fastest] == Cell::Text(digest.title.clone()))
-            .count();
-        let most = digest
-            .ranges
-            .iter()
-            .filter(|range| !range.is_stay() && !range.is_wait())
-            .max_by(|a, b| a.cpu_total_ns.total_cmp(&b.cpu_total_ns));
-        vec![
-            digest.title.as_str().into(),
-            digest.version.as_str().into(),
-            digest.span_ns.into(),
-            digest.gpu_busy.map(|busy| busy * 100.0).into(),
-            is_alike.then_some(wins as u64).into(),
-            most.map(|range| range.name.as_str()).into(),
-            // A mean is no total.
-            most.filter(|range| range.count.is_some())
-                .map(|range| range.cpu_total_ns)
-                .into(),
-        ]
-    }));
-    table
+    let wins = |digest: &ReportSummary| {
+        let title = Cell::Text(digest.title.clone());
+        let rows = by_range.rows.iter();
+        rows.filter(|row| row[fastest] == title).count()
+    };
+    Table::of("reports", "Reports", digests)
+        .plain("Report", |digest| digest.title.as_str())
+        .plain("Made By", |digest| digest.version.as_str())
+        .ns("Length", |digest| digest.span_ns)
+        .percent("GPU Busy", |digest| {
+            digest.gpu_busy.map(|busy| busy * 100.0)
+        })
+        .plain("Ranges Fastest Here", |digest| {
+            is_alike.then(|| wins(digest))
+        })
+        .plain("Most Time", |digest| {
+            most(digest).map(|range| range.name.as_str())
+        })
+        // A mean is no total.
+        .ns("Its Total Time", |digest| {
+            let most = most(digest).filter(|range| range.count.is_some());
+            most.map(|range| range.cpu_total_ns)
+        })
+        .build()
+}
+
+/// The range at work that took most time.
+fn most(digest: &ReportSummary) -> Option<&RangeSummary> {
+    let ranges = digest.ranges.iter();
+    let at_work = ranges.filter(|range| !range.is_stay() && !range.is_wait());
+    at_work.max_by(|a, b| a.cpu_total_ns.total_cmp(&b.cpu_total_ns))
 }
 
 /// Changes from the first to the second report, the largest change of time first.
 #[must_use]
 pub fn diff(before: &ReportSummary, after: &ReportSummary) -> Table {
-    let columns = [
-        unitless("Range"),
-        unitless("Change"),
-        percent("CPU Change"),
-        percent("±"),
-        ns("CPU Before"),
-        ns("CPU After"),
-        percent("GPU Change"),
-        ns("GPU Before"),
-        ns("GPU After"),
-        unitless("Instances Before"),
-        unitless("Instances After"),
-    ];
+    /// A range before and after.
+    type Pair<'d> = (&'d str, Option<&'d RangeSummary>, Option<&'d RangeSummary>);
     let title = format!("What changed from {} to {}", before.title, after.title);
-    let mut table = Table::new("diff", title, &columns);
-    let pair = [before.clone(), after.clone()];
-    let mut rows: Vec<(f64, Vec<Cell>)> = names(&pair)
+    let mut rows: Vec<Pair<'_>> = names([before, after])
         .into_iter()
-        .map(|name| {
-            let (old, new) = (before.range(name), after.range(name));
-            let cpu = |range: Option<&RangeSummary>| range.map(|range| range.cpu_ns);
-            let gpu = |range: Option<&RangeSummary>| range.and_then(|range| range.gpu_ns);
-            let weight =
-                |range: Option<&RangeSummary>| range.map_or(0.0, |range| range.cpu_total_ns);
-            let count = |range: Option<&RangeSummary>| range.and_then(|range| range.count);
-            let margin = old.zip(new).and_then(|(old, new)| {
-                let error = standard_error(old, new)?;
-                (old.cpu_ns > 0.0).then(|| SIGNIFICANCE * error * 100.0 / old.cpu_ns)
-            });
-            let row = vec![
-                name.into(),
-                change(old, new).into(),
-                ratio(cpu(old), cpu(new)).into(),
-                margin.into(),
-                cpu(old).into(),
-                cpu(new).into(),
-                ratio(gpu(old), gpu(new)).into(),
-                gpu(old).into(),
-                gpu(new).into(),
-                count(old).into(),
-                count(new).into(),
-            ];
-            ((weight(new) - weight(old)).abs(), row)
-        })
+        .map(|name| (name, before.range(name), after.range(name)))
         .collect();
-    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-    table.rows = rows.into_iter().map(|(_, row)| row).collect();
-    table
+    let total = |range: Option<&RangeSummary>| range.map_or(0.0, |range| range.cpu_total_ns);
+    rows.sort_by(|a, b| {
+        let [a, b] = [a, b].map(|(_, old, new)| (total(*new) - total(*old)).abs());
+        b.total_cmp(&a)
+    });
+    let cpu = |range: &Option<&RangeSummary>| range.map(|range| range.cpu_ns);
+    let gpu = |range: &Option<&RangeSummary>| range.and_then(|range| range.gpu_ns);
+    let count = |range: &Option<&RangeSummary>| range.and_then(|range| range.count);
+    Table::of("diff", title, &rows)
+        .plain("Range", |(name, ..)| *name)
+        .plain("Change", |(_, old, new)| change(*old, *new))
+        .percent("CPU Change", |(_, old, new)| ratio(cpu(old), cpu(new)))
+        .percent("±", |(_, old, new)| {
+            let (old, new) = old.zip(*new)?;
+            let error = standard_error(old, new)?;
+            (old.cpu_ns > 0.0).then(|| SIGNIFICANCE * error * 100.0 / old.cpu_ns)
+        })
+        .ns("CPU Before", |(_, old, _)| cpu(old))
+        .ns("CPU After", |(.., new)| cpu(new))
+        .percent("GPU Change", |(_, old, new)| ratio(gpu(old), gpu(new)))
+        .ns("GPU Before", |(_, old, _)| gpu(old))
+        .ns("GPU After", |(.., new)| gpu(new))
+        .plain("Instances Before", |(_, old, _)| count(old))
+        .plain("Instances After", |(.., new)| count(new))
+        .build()
 }
 
 /// Findings of the first report only, of the second only, and of both.
 #[must_use]
 pub fn advice(before: &ReportSummary, after: &ReportSummary) -> Table {
     let title = format!("Verdict of {} and of {}", before.title, after.title);
-    let mut table = Table::new(
-        "diff_verdict",
-        title,
-        &[unitless("Rule"), unitless("Change")],
-    );
     let new = after
         .rules
         .iter()
         .filter(|rule| !before.rules.contains(rule));
-    for rule in before.rules.iter().chain(new) {
-        let change = match (before.rules.contains(rule), after.rules.contains(rule)) {
-            (true, true) => "same",
-            (true, false) => "gone",
-            (false, _) => "new",
-        };
-        table.rows.push(vec![(*rule).into(), change.into()]);
-    }
-    table
+    let rows: Vec<&str> = before.rules.iter().chain(new).copied().collect();
+    Table::of("diff_verdict", title, &rows)
+        .plain("Rule", |rule| *rule)
+        .plain("Change", |rule| {
+            match (before.rules.contains(rule), after.rules.contains(rule)) {
+                (true, true) => "same",
+                (true, false) => "gone",
+                (false, _) => "new",
+            }
+        })
+        .build()
 }
 
 /// The change in percent.

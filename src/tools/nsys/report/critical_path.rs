@@ -12,8 +12,8 @@ use foldhash::HashMap;
 use jetwatch_telemetry::{Stage, thread_names};
 
 use super::capture::ThreadIndex;
-use super::table::{Cell, Table, ns, percent, unitless};
-use super::tables::AnalysisContext;
+use super::table::Table;
+use super::tables::{AnalysisContext, share_of};
 
 pub(super) use self::steps::StageNames;
 use self::steps::{Group, Steps, group};
@@ -246,20 +246,6 @@ impl CriticalPath {
     /// As a table.
     #[must_use]
     pub fn table(&self) -> Table {
-        let columns = [
-            unitless("Stage"),
-            unitless("Threads"),
-            unitless("Instances"),
-            ns("Total Time"),
-            percent("Share of Threads"),
-            ns("Avg"),
-            ns("Stay Avg"),
-            ns("GPU Time"),
-            ns("Idle Before"),
-            unitless("Waits For"),
-            percent("Critical Path"),
-            percent("Waiting on Path"),
-        ];
         // Where no GPU was traced, its time is unknown.
         let has_gpu = self.stages.iter().any(|times| times.gpu_ns > 0);
         let title = match self.warmup_ns {
@@ -269,26 +255,23 @@ impl CriticalPath {
                 ns as f64 / 1e6
             ),
         };
-        let mut table = Table::new("stages", &title, &columns);
-        let of_path =
-            |ns: i64| Cell::Decimal(ns as f64 * 100.0 / (self.critical_ns as f64).max(1.0));
-        table.rows.extend(self.stages.iter().map(|times| {
-            vec![
-                times.stage.name().into(),
-                (times.threads as u64).into(),
-                times.ranges.into(),
-                times.total_ns.into(),
-                (times.share * 100.0).into(),
-                (times.total_ns as f64 / times.ranges.max(1) as f64).into(),
-                times.stay_ns.into(),
-                has_gpu.then_some(times.gpu_ns).into(),
-                times.waited_ns.into(),
-                self.waits_for(times.stage).into(),
-                of_path(times.critical_ns),
-                of_path(times.critical_wait_ns),
-            ]
-        }));
-        table
+        let of_path = |ns: i64| share_of(ns, self.critical_ns);
+        Table::of("stages", title, &self.stages)
+            .plain("Stage", |times| times.stage.name())
+            .plain("Threads", |times| times.threads)
+            .plain("Instances", |times| times.ranges)
+            .ns("Total Time", |times| times.total_ns)
+            .percent("Share of Threads", |times| times.share * 100.0)
+            .ns("Avg", |times| {
+                times.total_ns as f64 / times.ranges.max(1) as f64
+            })
+            .ns("Stay Avg", |times| times.stay_ns)
+            .ns("GPU Time", |times| has_gpu.then_some(times.gpu_ns))
+            .ns("Idle Before", |times| times.waited_ns)
+            .plain("Waits For", |times| self.waits_for(times.stage))
+            .percent("Critical Path", |times| of_path(times.critical_ns))
+            .percent("Waiting on Path", |times| of_path(times.critical_wait_ns))
+            .build()
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::ReportError;
 use super::summary::{RangeSummary, ReportSummary, Workload};
-use super::table::{Table, ns, percent, unitless};
+use super::table::Table;
 
 /// Milliseconds to ns.
 const MS: f64 = 1e6;
@@ -81,27 +81,16 @@ impl Layers {
 
     /// All layers, the slowest first; then their sums by type, precision and device.
     pub(super) fn tables(&self) -> Vec<Table> {
-        let columns = [
-            percent("Time"),
-            ns("Avg"),
-            unitless("Precision"),
-            unitless("Device"),
-            unitless("Type"),
-            unitless("Layer"),
-        ];
-        let mut table = Table::new("layers", "Layers of the network, for one frame", &columns);
         let mut layers: Vec<&Layer> = self.layers.iter().collect();
         layers.sort_by(|a, b| b.mean_ms.total_cmp(&a.mean_ms));
-        table.rows.extend(layers.iter().map(|layer| {
-            vec![
-                (layer.share * 100.0).into(),
-                (layer.mean_ms * MS).into(),
-                layer.precision.as_str().into(),
-                layer.device.as_str().into(),
-                layer.kind.as_str().into(),
-                layer.layer.as_str().into(),
-            ]
-        }));
+        let table = Table::of("layers", "Layers of the network, for one frame", &layers)
+            .percent("Time", |layer| layer.share * 100.0)
+            .ns("Avg", |layer| layer.mean_ms * MS)
+            .plain("Precision", |layer| layer.precision.as_str())
+            .plain("Device", |layer| layer.device.as_str())
+            .plain("Type", |layer| layer.kind.as_str())
+            .plain("Layer", |layer| layer.layer.as_str())
+            .build();
         vec![table, self.sums()]
     }
 
@@ -116,30 +105,15 @@ impl Layers {
         }
         let mut sums: Vec<_> = sums.into_iter().collect();
         sums.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
-        let columns = [
-            percent("Time"),
-            ns("Total Time"),
-            unitless("Layers"),
-            unitless("Precision"),
-            unitless("Device"),
-            unitless("Type"),
-        ];
         let title = "Layers by type, precision and device";
-        let mut table = Table::new("layer_types", title, &columns);
-        let rows = sums.into_iter();
-        table.rows.extend(
-            rows.map(|((kind, precision, device), (share, total, count))| {
-                vec![
-                    share.into(),
-                    total.into(),
-                    count.into(),
-                    precision.into(),
-                    device.into(),
-                    kind.into(),
-                ]
-            }),
-        );
-        table
+        Table::of("layer_types", title, &sums)
+            .percent("Time", |(_, (share, ..))| *share)
+            .ns("Total Time", |(_, (_, total, _))| *total)
+            .plain("Layers", |(_, (.., count))| *count)
+            .plain("Precision", |((_, precision, _), _)| *precision)
+            .plain("Device", |((.., device), _)| *device)
+            .plain("Type", |((kind, ..), _)| *kind)
+            .build()
     }
 
     /// Summary for comparisons: a layer is a range. Its time counts as time on the CPU, which comparisons are made by, whatever

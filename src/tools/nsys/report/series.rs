@@ -2,14 +2,13 @@
 //! `series.json` of `jetwatch bench`: the points of a sweep, the steps of an ablation, or the trials of a search for streams, as
 //! tables and plots; and several of them, such as those of two machines, next to each other.
 
-use std::borrow::Cow;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::ReportError;
 use super::summary::ReportSummary;
-use super::table::{Cell, Column, Table, Unit, percent, unitless};
+use super::table::Table;
 
 /// A parsed series.
 #[derive(Debug, Clone)]
@@ -113,38 +112,27 @@ impl Series {
     }
 
     fn read_points(&mut self, points: &[Value], comparison: &Value) {
-        let columns = [
-            unitless("Point"),
-            unitless("Runs"),
-            unitless("Frames/s"),
-            unitless("From"),
-            unitless("To"),
-            unitless("Network Alone, Frames/s"),
-        ];
-        let mut table = Table::new(
-            "series",
-            "Frames per second, medians over the runs",
-            &columns,
-        );
+        let fps = |point: &Value, key: &str| point["fps"][key].as_f64();
+        let title = "Frames per second, medians over the runs";
+        let table = Table::of("series", title, points)
+            .plain("Point", point_name)
+            .plain("Runs", |point| point["fps"]["count"].as_u64())
+            .plain("Frames/s", |point| fps(point, "median"))
+            .plain("From", |point| fps(point, "min"))
+            .plain("To", |point| fps(point, "max"))
+            .plain("Network Alone, Frames/s", |point| {
+                point["inference_fps"]["median"].as_f64()
+            })
+            .build();
+        self.tables.push(table);
         let mut fastest: Option<(&str, f64)> = None;
         for point in points {
-            let name = point_name(point);
-            let fps = &point["fps"];
-            let median = fps["median"].as_f64();
-            table.rows.push(vec![
-                name.into(),
-                fps["count"].as_u64().into(),
-                median.into(),
-                fps["min"].as_f64().into(),
-                fps["max"].as_f64().into(),
-                point["inference_fps"]["median"].as_f64().into(),
-            ]);
+            let (name, median) = (point_name(point), fps(point, "median"));
             self.points.push((name.to_owned(), median));
             if let Some(median) = median.filter(|fps| fastest.is_none_or(|(_, best)| *fps > best)) {
                 fastest = Some((name, median));
             }
         }
-        self.tables.push(table);
         if let (Some((name, fps)), true) = (fastest, points.len() > 1) {
             self.findings
                 .push(format!("fastest: {name}, with {fps:.1} frames/s\n"));
@@ -171,74 +159,53 @@ impl Series {
 
     /// A row for each secondary network of each point or step.
     fn read_secondary(&mut self, points: &[Value]) {
-        let columns = [
-            unitless("Point"),
-            unitless("Secondary Network"),
-            unitless("Crops/s"),
-            unitless("Crops/Frame"),
-            unitless("Dropped Crops"),
-            percent("Dropped"),
-            unitless("Batch Size"),
-            unitless("Crops in a Batch"),
-            percent("Fill"),
-            unitless("Wait, ms"),
-            unitless("Infer, ms"),
-            unitless("Suggested Batch Size"),
-        ];
-        let mut table = Table::new("series_secondary", "Secondary networks", &columns);
-        for point in points {
-            for network in list(&point["secondary"]) {
-                let mut row: Vec<Cell> =
-                    vec![point_name(point).into(), network["name"].as_str().into()];
-                let numbers = [
-                    "crops_per_s",
-                    "crops_per_frame",
-                    "dropped_crops",
-                    "dropped_percent",
-                    "batch_size",
-                    "mean_batch",
-                    "fill_percent",
-                    "wait_ms",
-                    "infer_ms",
-                    "suggested_batch_size",
-                ];
-                row.extend(numbers.map(|key| Cell::from(network[key].as_f64())));
-                table.rows.push(row);
-            }
+        type Row<'v> = (&'v str, &'v Value);
+        let networks = points.iter().flat_map(|point| {
+            let networks = list(&point["secondary"]).iter();
+            networks.map(|network| (point_name(point), network))
+        });
+        let rows: Vec<Row<'_>> = networks.collect();
+        if rows.is_empty() {
+            return;
         }
-        if !table.rows.is_empty() {
-            self.tables.push(table);
-        }
+        let number = |key: &'static str| move |(_, network): &Row<'_>| network[key].as_f64();
+        let table = Table::of("series_secondary", "Secondary networks", &rows)
+            .plain("Point", |(point, _)| *point)
+            .plain("Secondary Network", |(_, network)| network["name"].as_str())
+            .plain("Crops/s", number("crops_per_s"))
+            .plain("Crops/Frame", number("crops_per_frame"))
+            .plain("Dropped Crops", number("dropped_crops"))
+            .percent("Dropped", number("dropped_percent"))
+            .plain("Batch Size", number("batch_size"))
+            .plain("Crops in a Batch", number("mean_batch"))
+            .percent("Fill", number("fill_percent"))
+            .plain("Wait, ms", number("wait_ms"))
+            .plain("Infer, ms", number("infer_ms"))
+            .plain("Suggested Batch Size", number("suggested_batch_size"))
+            .build();
+        self.tables.push(table);
     }
 
     fn read_ablation(&mut self, steps: &[Value]) {
-        let columns = [
-            unitless("Step"),
-            unitless("Frames/s"),
-            unitless("ms/Frame"),
-            percent("Of the First"),
-            unitless("Gained"),
-            unitless("To the First"),
-            unitless("Sets"),
-        ];
-        let mut table = Table::new("ablation", "Gain of each step", &columns);
-        for step in steps {
-            let name = step_name(step);
-            let fps = step["fps"]["median"].as_f64();
-            let sets = list(&step["settings"]).iter().filter_map(Value::as_str);
-            let sets: Vec<&str> = sets.collect();
-            table.rows.push(vec![
-                name.as_str().into(),
-                fps.into(),
-                factor(step["ms_per_frame"].as_f64(), ""),
-                step["relative_percent"].as_f64().into(),
-                factor(step["gain"]["statistics"]["median"].as_f64(), " x"),
-                factor(step["cumulative"]["statistics"]["median"].as_f64(), " x"),
-                sets.join("; ").into(),
-            ]);
-            self.points.push((name, fps));
-        }
+        let median = |statistics: &Value| statistics["median"].as_f64();
+        let gain = |gain: &Value| factor(median(&gain["statistics"]), " x");
+        let table = Table::of("ablation", "Gain of each step", steps)
+            .plain("Step", step_name)
+            .plain("Frames/s", |step| median(&step["fps"]))
+            .plain("ms/Frame", |step| factor(step["ms_per_frame"].as_f64(), ""))
+            .percent("Of the First", |step| step["relative_percent"].as_f64())
+            .plain("Gained", |step| gain(&step["gain"]))
+            .plain("To the First", |step| gain(&step["cumulative"]))
+            .plain("Sets", |step| {
+                let sets = list(&step["settings"]).iter().filter_map(Value::as_str);
+                sets.collect::<Vec<_>>().join("; ")
+            })
+            .build();
         self.tables.push(table);
+        let points = steps
+            .iter()
+            .map(|step| (step_name(step), median(&step["fps"])));
+        self.points.extend(points);
         self.read_explanations(steps);
         self.read_secondary(steps);
         let last = steps.iter().rfind(|step| !step["cumulative"].is_null());
@@ -253,16 +220,9 @@ impl Series {
     }
 
     fn read_explanations(&mut self, steps: &[Value]) {
-        let columns = [
-            unitless("Step"),
-            unitless("Part"),
-            unitless("Change, ms"),
-            unitless("95 % Interval, ms"),
-            unitless("Before"),
-            unitless("After"),
-        ];
-        let title = "Change of the time per frame from step to step: its parts, and what they do not explain, add up to it";
-        let mut table = Table::new("ablation_explanation", title, &columns);
+        /// Step, part, change and half of its interval in ms, and the ends.
+        type Row<'v> = (&'v Value, &'v str, Option<f64>, Option<f64>, &'v Value);
+        let mut rows: Vec<Row<'_>> = Vec::new();
         for step in steps {
             let found = &step["explanation"];
             if found.is_null() {
@@ -275,67 +235,57 @@ impl Series {
             let unexplained = rest["change_ms"].as_f64();
             let unexplained = unexplained.or(found["residual_ms"]["mean"].as_f64());
             let half = rest["interval_95_ms"].as_f64();
-            let mut row = |part: &str, change: Option<f64>, half: Option<f64>, ends: &Value| {
-                table.rows.push(vec![
-                    step_name(step).into(),
-                    part.into(),
-                    factor(change, ""),
-                    half.map(|half| format!("± {half:.2}")).into(),
-                    factor(ends[0].as_f64(), ""),
-                    factor(ends[1].as_f64(), ""),
-                ]);
-            };
-            row("measured", measured, half, &Value::Null);
+            rows.push((step, "measured", measured, half, &Value::Null));
             for part in list(&found["parts"]) {
                 let ends = match &part["cpu_ms"] {
                     Value::Null => &found["cores"],
                     ends => ends,
                 };
                 let name = part["name"].as_str().unwrap_or("?");
-                row(name, part["change_ms"].as_f64(), None, ends);
+                rows.push((step, name, part["change_ms"].as_f64(), None, ends));
             }
-            row("not explained", unexplained, half, &Value::Null);
+            rows.push((step, "not explained", unexplained, half, &Value::Null));
         }
-        if !table.rows.is_empty() {
-            self.tables.push(table);
+        if rows.is_empty() {
+            return;
         }
+        let title = "Change of the time per frame from step to step: its parts, and what they do not explain, add up to it";
+        let table = Table::of("ablation_explanation", title, &rows)
+            .plain("Step", |(step, ..)| step_name(step))
+            .plain("Part", |(_, part, ..)| *part)
+            .plain("Change, ms", |(_, _, change, ..)| factor(*change, ""))
+            .plain("95 % Interval, ms", |(.., half, _)| {
+                half.map(|half| format!("± {half:.2}"))
+            })
+            .plain("Before", |(.., ends)| factor(ends[0].as_f64(), ""))
+            .plain("After", |(.., ends)| factor(ends[1].as_f64(), ""))
+            .build();
+        self.tables.push(table);
     }
 
     fn read_streams(&mut self, streams: &Value) {
-        let columns = [
-            unitless("Streams"),
-            unitless("Kept Up"),
-            unitless("Frames/s"),
-            unitless("Received"),
-            unitless("Dropped"),
-            unitless("Late"),
-            unitless("Dropped Crops"),
-            unitless("Latency, ms"),
-            unitless("Longest, ms"),
-            unitless("Reason"),
-        ];
-        let mut table = Table::new("streams", "Trials, in their order", &columns);
         let trials = list(&streams["trials"]);
-        let mut counts: Vec<u64> = Vec::new();
-        for trial in trials {
-            let count = trial["streams"].as_u64().unwrap_or(0);
-            counts.push(count);
-            let number = |key: &str| trial[key].as_u64().unwrap_or(0);
-            let has_kept_up = trial["has_kept_up"] == true;
-            table.rows.push(vec![
-                count.into(),
-                if has_kept_up { "yes" } else { "no" }.into(),
-                trial["fps"].as_f64().into(),
-                number("received").into(),
-                number("dropped").into(),
-                number("late").into(),
-                number("dropped_crops").into(),
-                trial["latency_mean_ms"].as_f64().into(),
-                trial["latency_max_ms"].as_f64().into(),
-                trial["shortfall"].as_str().into(),
-            ]);
-        }
+        let number = |trial: &Value, key: &str| trial[key].as_u64().unwrap_or(0);
+        let count = |key: &'static str| move |trial: &Value| number(trial, key);
+        let ms = |key: &'static str| move |trial: &Value| trial[key].as_f64();
+        let table = Table::of("streams", "Trials, in their order", trials)
+            .plain("Streams", count("streams"))
+            .plain("Kept Up", |trial| match trial["has_kept_up"] == true {
+                true => "yes",
+                false => "no",
+            })
+            .plain("Frames/s", ms("fps"))
+            .plain("Received", count("received"))
+            .plain("Dropped", count("dropped"))
+            .plain("Late", count("late"))
+            .plain("Dropped Crops", count("dropped_crops"))
+            .plain("Latency, ms", ms("latency_mean_ms"))
+            .plain("Longest, ms", ms("latency_max_ms"))
+            .plain("Reason", |trial| trial["shortfall"].as_str())
+            .build();
         self.tables.push(table);
+        let counts = trials.iter().map(|trial| number(trial, "streams"));
+        let mut counts: Vec<u64> = counts.collect();
         counts.sort_unstable();
         counts.dedup();
         for count in counts {
@@ -360,7 +310,6 @@ impl Series {
             } else {
                 ""
             };
-            let number = |of: &Value, key: &str| of[key].as_u64().unwrap_or(0);
             let trials = |of: &Value| number(of, "passed") + number(of, "failed");
             self.findings.push(format!(
                 "{bound}{}{of} {}: {} of {} trials without drops; with one more {} of {}\n",
@@ -383,51 +332,43 @@ impl Series {
 /// first one. `titles` are those of the files.
 #[must_use]
 pub fn side_by_side(series: &[(&str, &Series)]) -> Table {
-    let mut columns = vec![unitless("Point")];
-    let machines: Vec<&str> = series
-        .iter()
-        .map(|(title, series)| series.machine.as_deref().unwrap_or(title))
-        .collect();
-    for (at, (title, _)) in series.iter().enumerate() {
-        let is_unique = machines
-            .iter()
-            .filter(|name| **name == machines[at])
-            .count()
-            == 1;
-        let name = match is_unique {
-            true => machines[at].to_owned(),
-            false => format!("{}, {title}", machines[at]),
-        };
-        columns.push(Column {
-            name: Cow::Owned(format!("Frames/s, {name}")),
-            unit: Unit::Unitless,
-        });
-        if at > 0 {
-            columns.push(unitless("To the First Column"));
-        }
-    }
-    let mut table = Table::new("machines", "The same points side by side", &columns);
+    let machine = |(title, series): &(&str, &Series)| {
+        let machine = series.machine.as_deref().unwrap_or(title);
+        machine.to_owned()
+    };
+    let machines: Vec<String> = series.iter().map(machine).collect();
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in series.iter().flat_map(|(_, series)| &series.points) {
         if !names.contains(&name.as_str()) {
             names.push(name);
         }
     }
-    for name in names {
-        let mut row: Vec<Cell> = vec![name.into()];
-        let mut first = None;
-        for (at, (_, series)) in series.iter().enumerate() {
-            let found = series.points.iter().find(|(own, _)| own == name);
-            let fps = found.and_then(|(_, fps)| *fps);
-            row.push(fps.into());
-            match at {
-                0 => first = fps,
-                _ => row.push(factor(fps.zip(first).map(|(fps, first)| fps / first), " x")),
-            }
+    let fps = |at: usize, name: &str| {
+        let found = series[at].1.points.iter().find(|(own, _)| own == name);
+        found.and_then(|(_, fps)| *fps)
+    };
+    let title = "The same points side by side";
+    let mut table = Table::of("machines", title, &names).plain("Point", |name| *name);
+    for (at, (title, _)) in series.iter().enumerate() {
+        let name = &machines[at];
+        let is_unique = machines.iter().filter(|other| *other == name).count() == 1;
+        let heading = match is_unique {
+            true => format!("Frames/s, {name}"),
+            false => format!("Frames/s, {name}, {title}"),
+        };
+        table = table.plain(heading, move |name| fps(at, name));
+        if at > 0 {
+            table = table.plain("To the First Column", move |name| {
+                factor(
+                    fps(at, name)
+                        .zip(fps(0, name))
+                        .map(|(own, first)| own / first),
+                    " x",
+                )
+            });
         }
-        table.rows.push(row);
     }
-    table
+    table.build()
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -447,7 +388,6 @@ fn step_name(step: &Value) -> String {
     format!("{number} {}", step["title"].as_str().unwrap_or("?"))
 }
 
-/// A number with two digits.
 /// A number of streams, as text.
 fn stream_count(count: u64) -> String {
     match count {
@@ -456,8 +396,9 @@ fn stream_count(count: u64) -> String {
     }
 }
 
-fn factor(number: Option<f64>, unit: &str) -> Cell {
-    number.map(|number| format!("{number:.2}{unit}")).into()
+/// A number with two digits.
+fn factor(number: Option<f64>, unit: &str) -> Option<String> {
+    number.map(|number| format!("{number:.2}{unit}"))
 }
 
 #[cfg(test)]

@@ -34,42 +34,6 @@ pub struct Column {
     pub unit: Unit,
 }
 
-/// A column without a unit.
-#[must_use]
-pub const fn unitless(name: &'static str) -> Column {
-    Column {
-        name: Cow::Borrowed(name),
-        unit: Unit::Unitless,
-    }
-}
-
-/// A column of times.
-#[must_use]
-pub const fn ns(name: &'static str) -> Column {
-    Column {
-        name: Cow::Borrowed(name),
-        unit: Unit::Ns,
-    }
-}
-
-/// A column of shares.
-#[must_use]
-pub const fn percent(name: &'static str) -> Column {
-    Column {
-        name: Cow::Borrowed(name),
-        unit: Unit::Percent,
-    }
-}
-
-/// A column of sizes.
-#[must_use]
-pub const fn bytes(name: &'static str) -> Column {
-    Column {
-        name: Cow::Borrowed(name),
-        unit: Unit::Bytes,
-    }
-}
-
 /// One value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
@@ -92,6 +56,18 @@ impl From<i64> for Cell {
 impl From<u64> for Cell {
     fn from(value: u64) -> Self {
         Self::Integer(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<usize> for Cell {
+    fn from(value: usize) -> Self {
+        Self::Integer(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<u32> for Cell {
+    fn from(value: u32) -> Self {
+        Self::Integer(value.into())
     }
 }
 
@@ -134,16 +110,101 @@ pub struct Table {
     pub more: usize,
 }
 
+/// A table that is declared: its rows, then for each column heading, unit, and the cell of a row.
+pub(super) struct Columns<'a, R> {
+    table: Table,
+    rows: &'a [R],
+    cells: Vec<Box<dyn FnMut(&'a R) -> Cell + 'a>>,
+}
+
+impl<'a, R> Columns<'a, R> {
+    /// Keeps the first `max` rows.
+    pub(super) fn limit(mut self, max: usize) -> Self {
+        self.table.more = self.rows.len().saturating_sub(max);
+        self.rows = &self.rows[..self.rows.len().min(max)];
+        self
+    }
+
+    /// Adds a column.
+    pub(super) fn column<C: Into<Cell>>(
+        mut self,
+        name: impl Into<Cow<'static, str>>,
+        unit: Unit,
+        mut cell: impl FnMut(&'a R) -> C + 'a,
+    ) -> Self {
+        let name = name.into();
+        self.table.columns.push(Column { name, unit });
+        self.cells.push(Box::new(move |row| cell(row).into()));
+        self
+    }
+
+    /// Adds a column without a unit.
+    pub(super) fn plain<C: Into<Cell>>(
+        self,
+        name: impl Into<Cow<'static, str>>,
+        cell: impl FnMut(&'a R) -> C + 'a,
+    ) -> Self {
+        self.column(name, Unit::Unitless, cell)
+    }
+
+    /// Adds a column of times.
+    pub(super) fn ns<C: Into<Cell>>(
+        self,
+        name: impl Into<Cow<'static, str>>,
+        cell: impl FnMut(&'a R) -> C + 'a,
+    ) -> Self {
+        self.column(name, Unit::Ns, cell)
+    }
+
+    /// Adds a column of shares, in percent.
+    pub(super) fn percent<C: Into<Cell>>(
+        self,
+        name: impl Into<Cow<'static, str>>,
+        cell: impl FnMut(&'a R) -> C + 'a,
+    ) -> Self {
+        self.column(name, Unit::Percent, cell)
+    }
+
+    /// Adds a column of sizes.
+    pub(super) fn bytes<C: Into<Cell>>(
+        self,
+        name: impl Into<Cow<'static, str>>,
+        cell: impl FnMut(&'a R) -> C + 'a,
+    ) -> Self {
+        self.column(name, Unit::Bytes, cell)
+    }
+
+    /// Adds columns that several tables have.
+    pub(super) fn with(self, add: impl FnOnce(Self) -> Self) -> Self {
+        add(self)
+    }
+
+    /// The table with a cell for each row and column.
+    pub(super) fn build(mut self) -> Table {
+        let row = |row| self.cells.iter_mut().map(|cell| cell(row)).collect();
+        let rows = self.rows.iter().map(row).collect();
+        Table { rows, ..self.table }
+    }
+}
+
 impl Table {
-    /// A table without rows.
-    #[must_use]
-    pub fn new(name: &'static str, title: impl Into<String>, columns: &[Column]) -> Self {
-        Self {
+    /// Declares a table of `rows`.
+    pub(super) fn of<'a, R>(
+        name: &'static str,
+        title: impl Into<String>,
+        rows: &'a [R],
+    ) -> Columns<'a, R> {
+        let table = Self {
             name,
             title: title.into(),
-            columns: columns.to_vec(),
+            columns: Vec::new(),
             rows: Vec::new(),
             more: 0,
+        };
+        Columns {
+            table,
+            rows,
+            cells: Vec::new(),
         }
     }
 
@@ -322,21 +383,16 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let mut table = Table::new(
-            "t",
-            "A table",
-            &[unitless("Name"), ns("Avg"), percent("Time"), bytes("Size")],
-        );
-        table.rows.push(vec![
-            "a, \"b\"".into(),
-            1_234.25.into(),
-            99.95.into(),
-            1_500_000_i64.into(),
-        ]);
-        table
-            .rows
-            .push(vec![Cell::None, 7.0.into(), 0.05.into(), 0_i64.into()]);
-        table
+        let rows = [
+            (Some("a, \"b\""), 1_234.25, 99.95, 1_500_000_i64),
+            (None, 7.0, 0.05, 0),
+        ];
+        Table::of("t", "A table", &rows)
+            .plain("Name", |row| row.0)
+            .ns("Avg", |row| row.1)
+            .percent("Time", |row| row.2)
+            .bytes("Size", |row| row.3)
+            .build()
     }
 
     #[test]

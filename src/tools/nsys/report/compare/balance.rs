@@ -2,86 +2,73 @@
 //! Load balance: what each process and each GPU did of the whole.
 
 use super::super::summary::{Load, ReportSummary};
-use super::super::table::{Cell, Table, ns, percent, unitless};
+use super::super::table::Table;
 
 /// What is added up.
 type Quantity = fn(&Load) -> Option<f64>;
 
-/// The quantities, with the titles of their columns and of the sentence.
+/// The quantities, with their words in the title.
 const QUANTITIES: [(&str, Quantity); 3] = [
     ("frames/s", |load| load.fps),
     ("work", |load| load.work_ns),
     ("GPU time", |load| load.gpu_ns),
 ];
 
+/// A part of a report: its title, the load, and the share of each quantity, in percent.
+type Part<'d> = (&'d str, &'d Load, [Option<f64>; QUANTITIES.len()]);
+
 /// Shares of the processes and GPUs in all reports together; without rows where there is only one of each.
 #[must_use]
 pub fn balance(digests: &[ReportSummary]) -> Table {
-    let columns = [
-        unitless("Report"),
-        unitless("Part"),
-        unitless("Frames/s"),
-        percent("Of Frames/s"),
-        ns("Work"),
-        percent("Of Work"),
-        ns("GPU Time"),
-        percent("Of GPU Time"),
-    ];
-    let all: Vec<(&ReportSummary, &Load)> = digests
-        .iter()
-        .flat_map(|digest| digest.loads.iter().map(move |load| (digest, load)))
-        .collect();
-    let of_kind = |is_gpu: bool| -> Vec<(&ReportSummary, &Load)> {
-        let all = all.iter().copied();
-        all.filter(|(_, load)| load.part.starts_with("GPU") == is_gpu)
-            .collect()
-    };
     let mut sentences = Vec::new();
-    let mut rows = Vec::new();
-    for parts in [of_kind(false), of_kind(true)] {
+    let mut rows: Vec<Part<'_>> = Vec::new();
+    for (what, is_gpu) in [("processes", false), ("GPUs", true)] {
+        let loads = digests.iter().flat_map(|digest| {
+            let loads = digest.loads.iter();
+            loads.map(|load| (digest.title.as_str(), load, Default::default()))
+        });
+        let mut parts: Vec<Part<'_>> = loads
+            .filter(|(_, load, _)| load.part.starts_with("GPU") == is_gpu)
+            .collect();
         if parts.len() < 2 {
             continue;
         }
-        let mut shares: Vec<Vec<Cell>> = parts
-            .iter()
-            .map(|(digest, load)| vec![digest.title.as_str().into(), load.part.as_str().into()])
-            .collect();
-        for (name, quantity) in QUANTITIES {
-            let values: Vec<Option<f64>> = parts.iter().map(|(_, load)| quantity(load)).collect();
-            let known: Vec<f64> = values.iter().copied().flatten().collect();
-            let sum: f64 = known.iter().sum();
+        for (at, (name, quantity)) in QUANTITIES.into_iter().enumerate() {
             // A part without a value would make the others look larger than they are.
-            let is_whole = known.len() == values.len() && sum > 0.0;
-            if is_whole {
-                let mean = sum / known.len() as f64;
-                let most = known.iter().copied().fold(0.0, f64::max);
-                let is_gpu = parts[0].1.part.starts_with("GPU");
-                let what = if is_gpu { "GPUs" } else { "processes" };
-                sentences.push(format!(
-                    "{name} of {} {what}: max/mean {:.2}",
-                    known.len(),
-                    most / mean
-                ));
+            let values = parts.iter().map(|(_, load, _)| quantity(load));
+            let Some(values) = values.collect::<Option<Vec<f64>>>() else {
+                continue;
+            };
+            let sum: f64 = values.iter().sum();
+            if sum <= 0.0 {
+                continue;
             }
-            for (row, value) in shares.iter_mut().zip(values) {
-                row.push(value.into());
-                row.push(
-                    value
-                        .filter(|_| is_whole)
-                        .map(|value| value * 100.0 / sum)
-                        .into(),
-                );
+            let count = values.len();
+            let most = values.iter().copied().fold(0.0, f64::max);
+            sentences.push(format!(
+                "{name} of {count} {what}: max/mean {:.2}",
+                most / (sum / count as f64)
+            ));
+            for ((.., shares), value) in parts.iter_mut().zip(values) {
+                shares[at] = Some(value * 100.0 / sum);
             }
         }
-        rows.extend(shares);
+        rows.extend(parts);
     }
     let title = match sentences.is_empty() {
         true => "Load balance".to_owned(),
         false => format!("Load balance; {}", sentences.join(", ")),
     };
-    let mut table = Table::new("balance", title, &columns);
-    table.rows = rows;
-    table
+    Table::of("balance", title, &rows)
+        .plain("Report", |(title, ..)| *title)
+        .plain("Part", |(_, load, _)| load.part.as_str())
+        .plain("Frames/s", |(_, load, _)| load.fps)
+        .percent("Of Frames/s", |(.., shares)| shares[0])
+        .ns("Work", |(_, load, _)| load.work_ns)
+        .percent("Of Work", |(.., shares)| shares[1])
+        .ns("GPU Time", |(_, load, _)| load.gpu_ns)
+        .percent("Of GPU Time", |(.., shares)| shares[2])
+        .build()
 }
 
 #[cfg(test)]

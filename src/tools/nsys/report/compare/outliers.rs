@@ -2,7 +2,7 @@
 //! Ranges with instances far above their usual time.
 
 use super::super::summary::{RangeSummary, ReportSummary};
-use super::super::table::{Table, ns, percent, unitless};
+use super::super::table::Table;
 
 /// Share of the report's time from which the excess of outliers counts.
 const MIN_EXCESS: f64 = 0.01;
@@ -14,21 +14,6 @@ const WAITS: [&str; 4] = ["batch", "secondary_wait", "detect_batch", "secondary_
 /// Ranges whose outliers took a noticeable part of the report's time beyond the median, most first.
 #[must_use]
 pub fn outliers(digests: &[ReportSummary]) -> Table {
-    let columns = [
-        unitless("Report"),
-        unitless("Range"),
-        unitless("Instances"),
-        unitless("Outliers"),
-        ns("Excess"),
-        percent("Of The Time"),
-        ns("Med"),
-        ns("Max"),
-    ];
-    let mut table = Table::new(
-        "outliers",
-        "Outliers: ranges whose slow instances took 1 % of the report or more beyond the median, at most 10",
-        &columns,
-    );
     let all = digests.iter().flat_map(|digest| {
         let length = length(digest);
         let ranges = digest.ranges.iter();
@@ -51,21 +36,17 @@ pub fn outliers(digests: &[ReportSummary]) -> Table {
     });
     found.sort_by(|a, b| b.2.total_cmp(&a.2));
     found.truncate(MAX_ROWS);
-    table
-        .rows
-        .extend(found.into_iter().map(|(digest, range, share)| {
-            vec![
-                digest.title.as_str().into(),
-                range.name.as_str().into(),
-                range.count.into(),
-                range.outliers.into(),
-                range.outlier_excess_ns.into(),
-                (share * 100.0).into(),
-                range.median_ns.into(),
-                range.max_ns.into(),
-            ]
-        }));
-    table
+    let title = "Outliers: ranges whose slow instances took 1 % of the report or more beyond the median, at most 10";
+    Table::of("outliers", title, &found)
+        .plain("Report", |(digest, ..)| digest.title.as_str())
+        .plain("Range", |(_, range, _)| range.name.as_str())
+        .plain("Instances", |(_, range, _)| range.count)
+        .plain("Outliers", |(_, range, _)| range.outliers)
+        .ns("Excess", |(_, range, _)| range.outlier_excess_ns)
+        .percent("Of The Time", |(.., share)| share * 100.0)
+        .ns("Med", |(_, range, _)| range.median_ns)
+        .ns("Max", |(_, range, _)| range.max_ns)
+        .build()
 }
 
 /// Length of the report in ns, or the longest sum of a range where it is unknown.

@@ -3,67 +3,45 @@
 
 use jetwatch_types::Rate;
 
-use super::super::summary::ReportSummary;
-use super::super::table::{Cell, Column, Table, Unit, ns, unitless};
+use super::super::summary::{ReportSummary, Throughput};
+use super::super::table::{Table, Unit};
 
 /// A row for each report that records frames; the title names the fastest. Without rows where none does.
 #[must_use]
 pub fn throughput(digests: &[ReportSummary]) -> Table {
-    let is_varied = |digest: &&ReportSummary| !digest.workload.varied.is_empty();
-    let varies = digests.iter().any(|digest| is_varied(&digest));
-    let mut columns = vec![unitless("Report")];
-    if varies {
-        columns.push(unitless("Varied"));
-    }
-    columns.extend([
-        unitless("Batch Size"),
-        unitless("Frames/s"),
-        unitless("95 % From"),
-        unitless("To"),
-        ns("Time Per Frame"),
-        ns("GPU Per Frame"),
-        ns("CPU Per Frame"),
-        Column {
-            name: "Energy Per Frame".into(),
-            unit: Unit::Joules,
-        },
-    ]);
+    type Row<'d> = (usize, &'d ReportSummary, &'d Throughput);
+    let rows = digests.iter().enumerate();
+    let rows: Vec<Row<'_>> = rows
+        .filter_map(|(at, digest)| Some((at, digest, digest.throughput.as_ref()?)))
+        .collect();
     let fastest = fastest(digests);
-    if fastest.is_some() {
-        columns.push(unitless("Fastest"));
-    }
     let title = match &fastest {
         Some(fastest) => format!("Throughput: {}", fastest.describe(digests)),
         None => "Throughput".to_owned(),
     };
-    let mut table = Table::new("throughput", title, &columns);
-    for (at, digest) in digests.iter().enumerate() {
-        let Some(found) = &digest.throughput else {
-            continue;
-        };
-        let interval = found.rate.map(|rate| rate.interval_95());
-        let mut row: Vec<Cell> = vec![digest.title.as_str().into()];
-        if varies {
+    let mut table = Table::of("throughput", title, &rows)
+        .plain("Report", |(_, digest, _)| digest.title.as_str());
+    if digests.iter().any(|it| !it.workload.varied.is_empty()) {
+        table = table.plain("Varied", |(_, digest, _)| {
             let pairs = digest.workload.varied.iter();
             let pairs: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
-            row.push((!pairs.is_empty()).then(|| pairs.join(" ")).into());
-        }
-        row.extend([
-            digest.workload.batch_size.into(),
-            found.fps.into(),
-            interval.map(|(from, _)| from).into(),
-            interval.map(|(_, to)| to).into(),
-            found.frame_ns().into(),
-            found.gpu_ns.into(),
-            found.cpu_ns.into(),
-            found.joules.into(),
-        ]);
-        if let Some(fastest) = &fastest {
-            row.push(fastest.mark(at).into());
-        }
-        table.rows.push(row);
+            (!pairs.is_empty()).then(|| pairs.join(" "))
+        });
     }
-    table
+    let interval = |found: &Throughput| found.rate.map(|rate| rate.interval_95());
+    table = table
+        .plain("Batch Size", |(_, digest, _)| digest.workload.batch_size)
+        .plain("Frames/s", |(.., found)| found.fps)
+        .plain("95 % From", |(.., found)| interval(found).map(|it| it.0))
+        .plain("To", |(.., found)| interval(found).map(|it| it.1))
+        .ns("Time Per Frame", |(.., found)| found.frame_ns())
+        .ns("GPU Per Frame", |(.., found)| found.gpu_ns)
+        .ns("CPU Per Frame", |(.., found)| found.cpu_ns)
+        .column("Energy Per Frame", Unit::Joules, |(.., found)| found.joules);
+    if let Some(fastest) = &fastest {
+        table = table.plain("Fastest", |(at, ..)| fastest.mark(*at));
+    }
+    table.build()
 }
 
 /// The fastest of several reports, by their places.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::super::ReportError;
 use super::super::schema::{GPU_METRIC_NAMES, GPU_METRICS};
-use super::super::table::{Cell, Table, ns, unitless};
+use super::super::table::{Columns, Table};
 use super::OnDemand;
 
 /// Bits of a type that number the GPU.
@@ -39,15 +39,15 @@ impl Values {
         self.min = self.min.min(value);
         self.max = self.max.max(value);
     }
+}
 
-    fn cells(&self) -> [Cell; 4] {
-        [
-            (self.sum as f64 / self.count as f64).into(),
-            self.min.into(),
-            self.max.into(),
-            self.count.into(),
-        ]
-    }
+/// Adds the numbers of a metric.
+fn numbers<K>(table: Columns<'_, (K, Values)>) -> Columns<'_, (K, Values)> {
+    table
+        .plain("Avg", |(_, values)| values.sum as f64 / values.count as f64)
+        .plain("Min", |(_, values)| values.min)
+        .plain("Max", |(_, values)| values.max)
+        .plain("Samples", |(_, values)| values.count)
 }
 
 /// Calls `take` with the time, the metric and the value of each sample in the window.
@@ -86,21 +86,12 @@ pub(super) fn sum(data: &OnDemand<'_>) -> Result<Table, ReportError> {
     for_each_sample(data, |_, metric, value| {
         found.entry(metric).or_insert(Values::NONE).add(value);
     })?;
-    let columns = [
-        unitless("GPU"),
-        unitless("Metric"),
-        unitless("Avg"),
-        unitless("Min"),
-        unitless("Max"),
-        unitless("Samples"),
-    ];
-    let mut table = Table::new("gpu_metric_util_sum", "Metrics of GPUs", &columns);
-    table.rows.extend(found.iter().map(|(metric, values)| {
-        let mut row = vec![metric.0.into(), name(metric).into()];
-        row.extend(values.cells());
-        row
-    }));
-    Ok(table)
+    let rows: Vec<(Key, Values)> = found.into_iter().collect();
+    Ok(Table::of("gpu_metric_util_sum", "Metrics of GPUs", &rows)
+        .plain("GPU", |(metric, _)| metric.0)
+        .plain("Metric", |(metric, _)| name(metric))
+        .with(numbers)
+        .build())
 }
 
 /// In equal parts of the time from the first sample to the last; parts without a sample are left out.
@@ -120,29 +111,14 @@ pub(super) fn course(data: &OnDemand<'_>) -> Result<Table, ReportError> {
             .or_insert(Values::NONE)
             .add(value);
     })?;
-    let columns = [
-        unitless("GPU"),
-        unitless("Metric"),
-        ns("Start"),
-        ns("Duration"),
-        unitless("Avg"),
-        unitless("Min"),
-        unitless("Max"),
-        unitless("Samples"),
-    ];
+    let rows: Vec<((Key, i64), Values)> = found.into_iter().collect();
     let title = "Metrics of GPUs in parts of the capture";
-    let mut table = Table::new("gpu_metric_util", title, &columns);
-    table.more = found.len().saturating_sub(data.rows);
-    let shown = found.iter().take(data.rows);
-    table.rows.extend(shown.map(|((metric, part), values)| {
-        let mut row = vec![
-            metric.0.into(),
-            name(metric).into(),
-            (first + part * width).into(),
-            width.into(),
-        ];
-        row.extend(values.cells());
-        row
-    }));
-    Ok(table)
+    Ok(Table::of("gpu_metric_util", title, &rows)
+        .limit(data.rows)
+        .plain("GPU", |((metric, _), _)| metric.0)
+        .plain("Metric", |((metric, _), _)| name(metric))
+        .ns("Start", |((_, part), _)| first + part * width)
+        .ns("Duration", |_| width)
+        .with(numbers)
+        .build())
 }

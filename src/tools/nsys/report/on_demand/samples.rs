@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::super::ReportError;
 use super::super::schema::{SAMPLE_FRAMES, SAMPLES};
-use super::super::table::{Table, ns, percent, unitless};
+use super::super::table::Table;
 use super::OnDemand;
 
 /// Stands for all functions of a module that have no symbol.
@@ -89,52 +89,37 @@ fn table(
 ) -> Result<Table, ReportError> {
     let mut found: Vec<(Key, Counts)> = counts.into_iter().collect();
     found.sort_by_key(|(key, counts)| (Reverse((counts.own, counts.total)), *key));
-    let more = found.len().saturating_sub(data.rows);
-    found.truncate(data.rows);
     let ids: Vec<i64> = found
         .iter()
+        .take(data.rows)
         .flat_map(|((_, symbol, module), _)| [*symbol, *module])
         .collect();
     let texts = data.texts(&ids)?;
-    let columns = [
-        unitless("Threads"),
-        percent("Self"),
-        ns("Self Time"),
-        percent("Total"),
-        ns("Total Time"),
-        unitless("Samples"),
-        unitless("Function"),
-        unitless("Module"),
-    ];
-    let mut table = Table::new(
-        "cpu_functions",
-        "Hot functions, as shares of the samples of their threads",
-        &columns,
-    );
-    table.more = more;
-    table
-        .rows
-        .extend(found.iter().map(|((group, symbol, module), counts)| {
-            let all = samples.in_group[*group as usize].max(1);
-            let share = |count: u64| count as f64 * 100.0 / all as f64;
-            let time = |count: u64| count as f64 * samples.interval;
-            let function = match *symbol {
-                UNRESOLVED => "[no symbol]",
-                symbol => texts[&symbol].as_str(),
-            };
+    let share = |group: u32, count: u64| {
+        let all = samples.in_group[group as usize].max(1);
+        count as f64 * 100.0 / all as f64
+    };
+    let time = |count: u64| count as f64 * samples.interval;
+    let title = "Hot functions, as shares of the samples of their threads";
+    Ok(Table::of("cpu_functions", title, &found)
+        .limit(data.rows)
+        .plain("Threads", |((group, ..), _)| {
+            samples.groups[*group as usize].as_str()
+        })
+        .percent("Self", |((group, ..), counts)| share(*group, counts.own))
+        .ns("Self Time", |(_, counts)| time(counts.own))
+        .percent("Total", |((group, ..), counts)| share(*group, counts.total))
+        .ns("Total Time", |(_, counts)| time(counts.total))
+        .plain("Samples", |(_, counts)| counts.own)
+        .plain("Function", |((_, symbol, _), _)| match symbol {
+            &UNRESOLVED => "[no symbol]",
+            symbol => texts[symbol].as_str(),
+        })
+        .plain("Module", |((.., module), _)| {
             let module = &texts[module];
-            vec![
-                samples.groups[*group as usize].as_str().into(),
-                share(counts.own).into(),
-                time(counts.own).into(),
-                share(counts.total).into(),
-                time(counts.total).into(),
-                counts.own.into(),
-                function.into(),
-                module.rsplit('/').next().unwrap_or(module).into(),
-            ]
-        }));
-    Ok(table)
+            module.rsplit('/').next().unwrap_or(module)
+        })
+        .build())
 }
 
 /// All samples of the window.

@@ -4,11 +4,14 @@
 //! nsys records when a thread is put on a core and taken off it, of the profiled processes or, as root, of all. A core counts as
 //! idle while no recorded thread is on it.
 
+use std::cmp::Reverse;
+
 use super::super::ReportError;
 use super::super::capture::TimeWindow;
 use super::super::plot::push_block;
 use super::super::schema::SCHEDULING;
-use super::super::table::{Table, ns, percent, unitless};
+use super::super::table::Table;
+use super::super::tables::share_of;
 use super::{CoreWaits, OnDemand};
 use foldhash::HashMap;
 
@@ -240,79 +243,54 @@ impl Reader {
 /// Busy and idle time of each core.
 pub(super) fn cores(schedule: &Schedule) -> Table {
     let length = (schedule.span.1 - schedule.span.0).max(1);
-    let columns = [
-        unitless("Core"),
-        percent("Busy"),
-        ns("Busy Time"),
-        ns("Idle Time"),
-        unitless("Switches"),
-        unitless("Most Time"),
-        percent("Its Share"),
-    ];
-    let mut table = Table::new(
+    let most = |core: &Core| {
+        let threads = core.by_thread.iter().map(|(place, time)| (*place, *time));
+        threads.max_by_key(|(place, time)| (*time, Reverse(*place)))
+    };
+    Table::of(
         "cpu_cores",
         "CPU cores: time with a traced thread",
-        &columns,
-    );
-    table.rows.extend(schedule.cores.iter().map(|core| {
-        let most = core
-            .by_thread
-            .iter()
-            .max_by_key(|(place, time)| (**time, std::cmp::Reverse(**place)));
-        let title = most.map(|(place, _)| schedule.titles[*place as usize].as_str());
-        let share = most.map(|(_, time)| *time as f64 * 100.0 / length as f64);
-        vec![
-            core.number.into(),
-            (core.busy as f64 * 100.0 / length as f64).into(),
-            core.busy.into(),
-            (length - core.busy).max(0).into(),
-            core.switches.into(),
-            title.into(),
-            share.into(),
-        ]
-    }));
-    table
+        &schedule.cores,
+    )
+    .plain("Core", |core| core.number)
+    .percent("Busy", |core| share_of(core.busy, length))
+    .ns("Busy Time", |core| core.busy)
+    .ns("Idle Time", |core| (length - core.busy).max(0))
+    .plain("Switches", |core| core.switches)
+    .plain("Most Time", |core| {
+        most(core).map(|(place, _)| schedule.titles[place as usize].as_str())
+    })
+    .percent("Its Share", |core| {
+        most(core).map(|(_, time)| share_of(time, length))
+    })
+    .build()
 }
 
 /// Each thread's time on and off the cores, the busiest first.
 pub(super) fn threads(schedule: &Schedule, max: usize) -> Table {
     let length = (schedule.span.1 - schedule.span.0).max(1);
-    let columns = [
-        unitless("Thread"),
-        percent("Running"),
-        ns("Running Time"),
-        ns("Off-CPU Time"),
-        ns("Longest Off-CPU"),
-        unitless("Runs"),
-        ns("Run Avg"),
-        unitless("Core Changes"),
-        unitless("TID"),
-    ];
-    let mut table = Table::new(
+    let threads = schedule.titles.iter().zip(&schedule.threads);
+    let mut rows: Vec<(&String, &Scheduled)> =
+        threads.filter(|(_, thread)| thread.runs > 0).collect();
+    rows.sort_by_key(|(_, thread)| Reverse(thread.running));
+    Table::of(
         "cpu_threads",
         "Threads: time on a CPU core and off it",
-        &columns,
-    );
-    let mut order: Vec<usize> = (0..schedule.threads.len()).collect();
-    order.retain(|at| schedule.threads[*at].runs > 0);
-    order.sort_by_key(|at| std::cmp::Reverse(schedule.threads[*at].running));
-    table.more = order.len().saturating_sub(max);
-    table.rows.extend(order.iter().take(max).map(|at| {
-        let thread = &schedule.threads[*at];
-        let alive = thread.last - thread.first;
-        vec![
-            schedule.titles[*at].as_str().into(),
-            (thread.running as f64 * 100.0 / length as f64).into(),
-            thread.running.into(),
-            (alive - thread.running).max(0).into(),
-            thread.longest_off.into(),
-            thread.runs.into(),
-            (thread.running as f64 / thread.runs as f64).into(),
-            thread.moves.into(),
-            (thread.global & THREAD_ID).into(),
-        ]
-    }));
-    table
+        &rows,
+    )
+    .limit(max)
+    .plain("Thread", |(title, _)| title.as_str())
+    .percent("Running", |(_, it)| share_of(it.running, length))
+    .ns("Running Time", |(_, it)| it.running)
+    .ns("Off-CPU Time", |(_, it)| {
+        (it.last - it.first - it.running).max(0)
+    })
+    .ns("Longest Off-CPU", |(_, it)| it.longest_off)
+    .plain("Runs", |(_, it)| it.runs)
+    .ns("Run Avg", |(_, it)| it.running as f64 / it.runs as f64)
+    .plain("Core Changes", |(_, it)| it.moves)
+    .plain("TID", |(_, it)| it.global & THREAD_ID)
+    .build()
 }
 
 #[cfg(test)]

@@ -2,23 +2,8 @@
 //! GPU operations and CUDA calls: sums by name.
 
 use super::super::capture::{Kind, Operation};
-use super::super::summary_stats::{SummaryStats, stats_by_key};
-use super::super::table::{Cell, Column, Table, bytes, ns, percent, unitless};
-use super::{AnalysisContext, by_total, summary_cells};
-
-/// Headings of the eight numbers; nsys calls the third differently in each table.
-const fn times(count: &'static str) -> [Column; 8] {
-    [
-        percent("Time"),
-        ns("Total Time"),
-        unitless(count),
-        ns("Avg"),
-        ns("Med"),
-        ns("Min"),
-        ns("Max"),
-        ns("StdDev"),
-    ]
-}
+use super::super::table::{Cell, Table};
+use super::{AnalysisContext, Sums, sums};
 
 /// A function's name without the version that CUDA's runtime appends, such as `_v3020`.
 pub(super) fn function(name: &str) -> &str {
@@ -35,66 +20,42 @@ pub(super) fn function(name: &str) -> &str {
 pub(super) fn api_sum(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
     let calls = capture.calls.iter();
-    let (found, all) = by_total(stats_by_key(
-        calls.map(|call| (call.name, call.end - call.start)),
-    ));
-    let columns = [&times("Num Calls")[..], &[unitless("Name")]].concat();
-    let mut table = Table::new("cuda_api_sum", "Calls of CUDA", &columns);
-    table.rows.extend(found.iter().map(|(name, spread)| {
-        let mut row = summary_cells(spread, all);
-        row.push(function(capture.name(*name)).into());
-        row
-    }));
-    table
+    let (rows, all) = sums(calls.map(|call| (call.name, call.end - call.start)));
+    Table::of("cuda_api_sum", "Calls of CUDA", &rows)
+        .times("Num Calls", all)
+        .plain("Name", |(name, _)| function(capture.name(*name)))
+        .build()
 }
 
-fn kernels<'a>(context: &AnalysisContext<'a>) -> impl Iterator<Item = &'a Operation> + Clone {
+/// The kernels of a capture.
+pub(super) fn kernels<'a>(
+    context: &AnalysisContext<'a>,
+) -> impl Iterator<Item = &'a Operation> + Clone {
     let operations = context.capture.operations.iter();
     operations.filter(|done| done.kind == Kind::Kernel)
 }
 
 pub(super) fn kernel_sum(context: &AnalysisContext<'_>) -> Table {
-    let (found, all) = by_total(stats_by_key(
-        kernels(context).map(|done| (done.name, done.end - done.start)),
-    ));
-    let columns = [&times("Instances")[..], &[unitless("Name")]].concat();
-    let mut table = Table::new("cuda_gpu_kern_sum", "Kernels", &columns);
-    table.rows.extend(found.iter().map(|(name, spread)| {
-        let mut row = summary_cells(spread, all);
-        row.push(context.capture.name(*name).into());
-        row
-    }));
-    table
+    let capture = context.capture;
+    let (rows, all) = sums(kernels(context).map(|done| (done.name, done.end - done.start)));
+    Table::of("cuda_gpu_kern_sum", "Kernels", &rows)
+        .times("Instances", all)
+        .plain("Name", |(name, _)| capture.name(*name))
+        .build()
 }
 
 pub(super) fn kernel_grid_sum(context: &AnalysisContext<'_>) -> Table {
-    let (found, all) = by_total(stats_by_key(
-        kernels(context).map(|done| ((done.name, done.detail), done.end - done.start)),
-    ));
-    let columns = [
-        &times("Instances")[..],
-        &[unitless("GridXYZ"), unitless("BlockXYZ"), unitless("Name")],
-    ]
-    .concat();
-    let mut table = Table::new(
-        "cuda_gpu_kern_gb_sum",
-        "Kernels by grid and block",
-        &columns,
-    );
-    table
-        .rows
-        .extend(found.iter().map(|((name, launch), spread)| {
-            let launch = context.capture.launches[*launch as usize];
-            let three = |[x, y, z]: [i32; 3]| Cell::Text(format!("{x:4} {y:4} {z:4}"));
-            let mut row = summary_cells(spread, all);
-            row.extend([
-                three(launch.grid),
-                three(launch.block),
-                context.capture.name(*name).into(),
-            ]);
-            row
-        }));
-    table
+    let capture = context.capture;
+    let (rows, all) =
+        sums(kernels(context).map(|done| ((done.name, done.detail), done.end - done.start)));
+    let launch = |detail: u32| &capture.launches[detail as usize];
+    let three = |[x, y, z]: [i32; 3]| Cell::Text(format!("{x:4} {y:4} {z:4}"));
+    Table::of("cuda_gpu_kern_gb_sum", "Kernels by grid and block", &rows)
+        .times("Instances", all)
+        .plain("GridXYZ", |((_, detail), _)| three(launch(*detail).grid))
+        .plain("BlockXYZ", |((_, detail), _)| three(launch(*detail).block))
+        .plain("Name", |((name, _), _)| capture.name(*name))
+        .build()
 }
 
 /// nsys's words for directions of copies, by CUPTI's number.
@@ -115,13 +76,10 @@ const DIRECTIONS: [&str; 14] = [
     "[CUDA Unified Memory memcpy DtoD]",
 ];
 
-/// Copies and sets: what they are called, how long they took and how much they moved.
-fn memory(
-    context: &AnalysisContext<'_>,
-    value: fn(&Operation, i64) -> i64,
-) -> Vec<(&'static str, SummaryStats)> {
+/// Copies and sets: what they are called, how long they took or how much they moved, and the sum of that.
+fn memory(context: &AnalysisContext<'_>, value: fn(&Operation, i64) -> i64) -> Sums<&'static str> {
     let capture = context.capture;
-    stats_by_key(capture.operations.iter().filter_map(|done| {
+    sums(capture.operations.iter().filter_map(|done| {
         let transfer = || capture.transfers[done.detail as usize];
         let name = match done.kind {
             Kind::Copy => {
@@ -136,51 +94,27 @@ fn memory(
 }
 
 pub(super) fn memory_time_sum(context: &AnalysisContext<'_>) -> Table {
-    let (found, all) = by_total(memory(context, |done, _| done.end - done.start));
-    let columns = [&times("Count")[..], &[unitless("Operation")]].concat();
-    let mut table = Table::new(
-        "cuda_gpu_mem_time_sum",
-        "Copies and memory sets by time",
-        &columns,
-    );
-    table.rows.extend(found.iter().map(|(name, spread)| {
-        let mut row = summary_cells(spread, all);
-        row.push((*name).into());
-        row
-    }));
-    table
+    let (rows, all) = memory(context, |done, _| done.end - done.start);
+    let title = "Copies and memory sets by time";
+    Table::of("cuda_gpu_mem_time_sum", title, &rows)
+        .times("Count", all)
+        .plain("Operation", |(name, _)| *name)
+        .build()
 }
 
 pub(super) fn memory_size_sum(context: &AnalysisContext<'_>) -> Table {
-    let (found, _) = by_total(memory(context, |_, bytes| bytes));
-    let columns = [
-        bytes("Total"),
-        unitless("Count"),
-        bytes("Avg"),
-        bytes("Med"),
-        bytes("Min"),
-        bytes("Max"),
-        bytes("StdDev"),
-        unitless("Operation"),
-    ];
-    let mut table = Table::new(
-        "cuda_gpu_mem_size_sum",
-        "Copies and memory sets by size",
-        &columns,
-    );
-    table.rows.extend(found.iter().map(|(name, spread)| {
-        vec![
-            spread.total.into(),
-            spread.count.into(),
-            spread.mean.into(),
-            spread.median.into(),
-            spread.min.into(),
-            spread.max.into(),
-            spread.deviation.into(),
-            (*name).into(),
-        ]
-    }));
-    table
+    let (rows, _) = memory(context, |_, bytes| bytes);
+    let title = "Copies and memory sets by size";
+    Table::of("cuda_gpu_mem_size_sum", title, &rows)
+        .bytes("Total", |(_, sizes)| sizes.total)
+        .plain("Count", |(_, sizes)| sizes.count)
+        .bytes("Avg", |(_, sizes)| sizes.mean)
+        .bytes("Med", |(_, sizes)| sizes.median)
+        .bytes("Min", |(_, sizes)| sizes.min)
+        .bytes("Max", |(_, sizes)| sizes.max)
+        .bytes("StdDev", |(_, sizes)| sizes.deviation)
+        .plain("Operation", |(name, _)| *name)
+        .build()
 }
 
 #[cfg(test)]

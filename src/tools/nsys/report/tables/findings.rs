@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 
 use super::super::capture::{Call, Capture, Kind, Operation, Transfer};
-use super::super::table::{Cell, Table, bytes, ns, unitless};
+use super::super::table::{Columns, Table};
 use super::AnalysisContext;
 
 /// Whether the name is one of a function of CUDA with this stem, of the runtime (`cuda…`) or of the driver (`cu…`).
@@ -38,32 +38,16 @@ pub(super) fn api_sync(context: &AnalysisContext<'_>) -> Table {
         .filter(|call| waits[call.name as usize])
         .collect();
     calls.sort_by_key(|call| (Reverse(call.end - call.start), call.start));
-    let columns = [
-        ns("Duration"),
-        ns("Start"),
-        unitless("PID"),
-        unitless("TID"),
-        unitless("API Name"),
-    ];
-    let mut table = Table::new(
-        "cuda_api_sync",
-        "Calls that wait until the GPU is done",
-        &columns,
-    );
-    table.more = calls.len().saturating_sub(context.rows);
-    table
-        .rows
-        .extend(calls.iter().take(context.rows).map(|call| {
-            let thread = &capture.threads[usize::from(call.thread)];
-            vec![
-                (call.end - call.start).into(),
-                call.start.into(),
-                thread.process().into(),
-                thread.number().into(),
-                capture.name(call.name).into(),
-            ]
-        }));
-    table
+    let thread = |call: &Call| &capture.threads[usize::from(call.thread)];
+    let title = "Calls that wait until the GPU is done";
+    Table::of("cuda_api_sync", title, &calls)
+        .limit(context.rows)
+        .ns("Duration", |call| call.end - call.start)
+        .ns("Start", |call| call.start)
+        .plain("PID", |call| thread(call).process())
+        .plain("TID", |call| thread(call).number())
+        .plain("API Name", |call| capture.name(call.name))
+        .build()
 }
 
 /// CUPTI's numbers of kinds of memory.
@@ -105,21 +89,22 @@ fn is_sync_set(name: &str, transfer: &Transfer) -> bool {
         && matches!(transfer.target, PINNED | MANAGED)
 }
 
-fn memory_kind(kind: i8) -> Cell {
-    usize::try_from(kind)
-        .ok()
-        .and_then(|kind| KINDS.get(kind).copied())
-        .into()
+fn memory_kind(kind: i8) -> Option<&'static str> {
+    let kind = usize::try_from(kind).ok()?;
+    KINDS.get(kind).copied()
 }
+
+/// An operation with the call that made it.
+type Made<'a> = (&'a Operation, &'a Call, Transfer);
 
 /// Operations of a kind with the calls that made them, the longest first, whose function and size fit.
 fn transfers<'a>(
     context: &AnalysisContext<'a>,
     kind: Kind,
     fits: fn(&str, &Transfer) -> bool,
-) -> Vec<(&'a Operation, &'a Call, Transfer)> {
+) -> Vec<Made<'a>> {
     let capture = context.capture;
-    let mut found: Vec<(&Operation, &Call, Transfer)> = context
+    let mut found: Vec<Made<'a>> = context
         .pairs()
         .iter()
         .map(|(call, done)| {
@@ -136,52 +121,40 @@ fn transfers<'a>(
     found
 }
 
+/// Adds when it was.
+fn time<'a>(table: Columns<'a, Made<'a>>) -> Columns<'a, Made<'a>> {
+    table
+        .ns("Duration", |(done, ..)| done.end - done.start)
+        .ns("Start", |(done, ..)| done.start)
+}
+
+/// Adds size, place and function.
+fn place<'a>(table: Columns<'a, Made<'a>>, capture: &'a Capture) -> Columns<'a, Made<'a>> {
+    let stream = |done: &Operation| &capture.streams[usize::from(done.stream)];
+    table
+        .bytes("Bytes", |(.., transfer)| transfer.bytes)
+        .plain("PID", |(_, call, _)| {
+            capture.threads[usize::from(call.thread)].process()
+        })
+        .plain("Device ID", move |(done, ..)| stream(done).device)
+        .plain("Context ID", |(.., transfer)| transfer.context)
+        .plain("Stream ID", move |(done, ..)| stream(done).number)
+        .plain("API Name", |(_, call, _)| capture.name(call.name))
+}
+
 fn copies(
     context: &AnalysisContext<'_>,
     name: &'static str,
     title: &str,
     fits: fn(&str, &Transfer) -> bool,
 ) -> Table {
-    let columns = [
-        ns("Duration"),
-        ns("Start"),
-        unitless("Src Kind"),
-        unitless("Dst Kind"),
-        bytes("Bytes"),
-        unitless("PID"),
-        unitless("Device ID"),
-        unitless("Context ID"),
-        unitless("Stream ID"),
-        unitless("API Name"),
-    ];
-    let mut table = Table::new(name, title, &columns);
-    let found = transfers(context, Kind::Copy, fits);
-    table.more = found.len().saturating_sub(context.rows);
-    for (done, call, transfer) in found.iter().take(context.rows) {
-        let mut row = vec![
-            (done.end - done.start).into(),
-            done.start.into(),
-            memory_kind(transfer.source),
-            memory_kind(transfer.target),
-        ];
-        row.extend(rest(context.capture, done, call, transfer));
-        table.rows.push(row);
-    }
-    table
-}
-
-/// Size, place and function.
-fn rest(capture: &Capture, done: &Operation, call: &Call, transfer: &Transfer) -> [Cell; 6] {
-    let thread = &capture.threads[usize::from(call.thread)];
-    let stream = &capture.streams[usize::from(done.stream)];
-    [
-        transfer.bytes.into(),
-        thread.process().into(),
-        stream.device.into(),
-        i64::from(transfer.context).into(),
-        stream.number.into(),
-        capture.name(call.name).into(),
-    ]
+    Table::of(name, title, &transfers(context, Kind::Copy, fits))
+        .limit(context.rows)
+        .with(time)
+        .plain("Src Kind", |(.., transfer)| memory_kind(transfer.source))
+        .plain("Dst Kind", |(.., transfer)| memory_kind(transfer.target))
+        .with(|table| place(table, context.capture))
+        .build()
 }
 
 pub(super) fn copies_async(context: &AnalysisContext<'_>) -> Table {
@@ -199,28 +172,11 @@ pub(super) fn copies_sync(context: &AnalysisContext<'_>) -> Table {
 }
 
 pub(super) fn sets_sync(context: &AnalysisContext<'_>) -> Table {
-    let columns = [
-        ns("Duration"),
-        ns("Start"),
-        unitless("Memory Kind"),
-        bytes("Bytes"),
-        unitless("PID"),
-        unitless("Device ID"),
-        unitless("Context ID"),
-        unitless("Stream ID"),
-        unitless("API Name"),
-    ];
-    let mut table = Table::new("cuda_memset_sync", "Synchronous memory sets", &columns);
-    let found = transfers(context, Kind::Set, is_sync_set);
-    table.more = found.len().saturating_sub(context.rows);
-    for (done, call, transfer) in found.iter().take(context.rows) {
-        let mut row = vec![
-            (done.end - done.start).into(),
-            done.start.into(),
-            memory_kind(transfer.target),
-        ];
-        row.extend(rest(context.capture, done, call, transfer));
-        table.rows.push(row);
-    }
-    table
+    let rows = transfers(context, Kind::Set, is_sync_set);
+    Table::of("cuda_memset_sync", "Synchronous memory sets", &rows)
+        .limit(context.rows)
+        .with(time)
+        .plain("Memory Kind", |(.., transfer)| memory_kind(transfer.target))
+        .with(|table| place(table, context.capture))
+        .build()
 }

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use super::super::capture::Capture;
-use super::super::table::{Table, ns, percent, unitless};
+use super::super::table::Table;
 use super::AnalysisContext;
 
 /// Number of parts of the capture for utilization, as in nsys.
@@ -98,59 +98,39 @@ pub(super) fn gaps(context: &AnalysisContext<'_>) -> Table {
         })
         .collect();
     found.sort_by_key(|(duration, start, _)| (Reverse(*duration), *start));
-    let columns = [
-        unitless("Row#"),
-        ns("Duration"),
-        ns("Start"),
-        unitless("PID"),
-        unitless("Device ID"),
-    ];
-    let mut table = Table::new("gpu_gaps", "Idle times of a GPU", &columns);
-    table.more = found.len().saturating_sub(context.rows);
-    let shown = found.iter().take(context.rows).enumerate();
-    table
-        .rows
-        .extend(shown.map(|(at, (duration, start, busy))| {
-            vec![
-                (at as u64 + 1).into(),
-                (*duration).into(),
-                (*start).into(),
-                busy.process.into(),
-                busy.device.into(),
-            ]
-        }));
-    table
+    let mut number = 0_u64;
+    Table::of("gpu_gaps", "Idle times of a GPU", &found)
+        .limit(context.rows)
+        .plain("Row#", |_| {
+            number += 1;
+            number
+        })
+        .ns("Duration", |(duration, ..)| *duration)
+        .ns("Start", |(_, start, _)| *start)
+        .plain("PID", |(.., busy)| busy.process)
+        .plain("Device ID", |(.., busy)| busy.device)
+        .build()
 }
 
 pub(super) fn utilization(context: &AnalysisContext<'_>) -> Table {
-    let columns = [
-        unitless("Row#"),
-        percent("In-Use"),
-        ns("Duration"),
-        ns("Start"),
-        unitless("PID"),
-        unitless("Device ID"),
-    ];
-    let mut table = Table::new(
-        "gpu_time_util",
-        "Share of the time in which a GPU was busy",
-        &columns,
-    );
+    let mut rows = Vec::new();
     for busy in context.busy() {
         let (from, until) = busy.span();
         let width = (until - from) as f64 / INTERVALS as f64;
         for (part, share) in busy.shares((from, until), INTERVALS).iter().enumerate() {
-            table.rows.push(vec![
-                (part as u64 + 1).into(),
-                (share * 100.0).into(),
-                (width as i64).into(),
-                (from + (width * part as f64) as i64).into(),
-                busy.process.into(),
-                busy.device.into(),
-            ]);
+            let start = from + (width * part as f64) as i64;
+            rows.push((part, *share, width as i64, start, busy));
         }
     }
-    table
+    let title = "Share of the time in which a GPU was busy";
+    Table::of("gpu_time_util", title, &rows)
+        .plain("Row#", |(part, ..)| part + 1)
+        .percent("In-Use", |(_, share, ..)| share * 100.0)
+        .ns("Duration", |(_, _, width, ..)| *width)
+        .ns("Start", |(.., start, _)| *start)
+        .plain("PID", |(.., busy)| busy.process)
+        .plain("Device ID", |(.., busy)| busy.device)
+        .build()
 }
 
 #[cfg(test)]

@@ -1,28 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Kernels beyond their sums: histograms of their times, their pace, and the command that looks into the slowest one.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::super::capture::{Kind, Name, Operation};
-use super::super::summary_stats::stats_by_key;
-use super::super::table::{Table, ns, percent, unitless};
-use super::AnalysisContext;
+use super::super::capture::{Name, Operation};
+use super::super::table::Table;
+use super::cuda::kernels;
 use super::pace::{self, Instance};
+use super::{AnalysisContext, share_of, sums};
 
 /// Number of bins of a histogram.
 const BINS: usize = 10;
 
-fn kernels<'a>(context: &AnalysisContext<'a>) -> impl Iterator<Item = &'a Operation> + Clone {
-    let operations = context.capture.operations.iter();
-    operations.filter(|done| done.kind == Kind::Kernel)
-}
-
 /// Bins of equal ratio between the shortest and the longest time of each kernel, the kernel with the most time first. Empty bins
 /// are left out.
 pub(super) fn histogram(context: &AnalysisContext<'_>) -> Table {
-    let mut sums = stats_by_key(kernels(context).map(|done| (done.name, done.end - done.start)));
-    sums.sort_by_key(|(_, spread)| Reverse(spread.total));
+    let (sums, _) = sums(kernels(context).map(|done| (done.name, done.end - done.start)));
     let mut bins: HashMap<Name, (Vec<i64>, [u64; BINS])> = sums
         .iter()
         .map(|(name, spread)| (*name, (edges(spread.min, spread.max), [0; BINS])))
@@ -32,28 +25,23 @@ pub(super) fn histogram(context: &AnalysisContext<'_>) -> Table {
             counts[bin(edges, done.end - done.start)] += 1;
         }
     }
-    let columns = [
-        unitless("Name"),
-        ns("From"),
-        ns("To"),
-        unitless("Instances"),
-        percent("Share"),
-    ];
-    let mut table = Table::new("cuda_gpu_kern_hist", "Histogram of kernel times", &columns);
+    let mut rows = Vec::new();
     for (name, spread) in &sums {
         let (edges, counts) = &bins[name];
-        for (at, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            table.rows.push(vec![
-                context.capture.name(*name).into(),
-                edges[at].into(),
-                edges[at + 1].into(),
-                (*count).into(),
-                (*count as f64 * 100.0 / spread.count as f64).into(),
-            ]);
-        }
+        let filled = edges.windows(2).zip(counts);
+        let filled = filled.filter(|(_, count)| **count > 0);
+        rows.extend(filled.map(|(edges, count)| (*name, edges, *count, spread.count)));
     }
-    table.truncate(context.rows);
-    table
+    Table::of("cuda_gpu_kern_hist", "Histogram of kernel times", &rows)
+        .limit(context.rows)
+        .plain("Name", |(name, ..)| context.capture.name(*name))
+        .ns("From", |(_, edges, ..)| edges[0])
+        .ns("To", |(_, edges, ..)| edges[1])
+        .plain("Instances", |(_, _, count, _)| *count)
+        .percent("Share", |(_, _, count, all)| {
+            *count as f64 * 100.0 / *all as f64
+        })
+        .build()
 }
 
 /// Edges of bins whose limits grow by one factor.
@@ -77,11 +65,6 @@ fn bin(edges: &[i64], time: i64) -> usize {
 pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
     let kernels: Vec<&Operation> = kernels(context).collect();
-    let mut table = Table::new(
-        "cuda_gpu_kern_pace",
-        "From start to start of kernels",
-        &pace::columns(&["Name", "PID", "Device ID"]),
-    );
     let paces = pace::paces(kernels.len(), |at| {
         let done = kernels[at];
         let stream = &capture.streams[usize::from(done.stream)];
@@ -91,71 +74,60 @@ pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
             end: done.end,
         }
     });
-    pace::push_rows(
-        &mut table,
+    Table::of(
+        "cuda_gpu_kern_pace",
+        "From start to start of kernels",
         &paces,
-        context.rows,
-        |(name, process, device)| {
-            [
-                capture.name(*name).into(),
-                (*process).into(),
-                (*device).into(),
-            ]
-        },
-    );
-    table
+    )
+    .limit(context.rows)
+    .plain("Name", |pace| capture.name(pace.key.0))
+    .plain("PID", |pace| pace.key.1)
+    .plain("Device ID", |pace| pace.key.2)
+    .with(pace::numbers)
+    .build()
 }
 
 /// The command that measures one launch of the kernel with the most time, in the middle of the run.
 pub(super) fn ncu_command(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
-    let columns = [
-        percent("Time"),
-        ns("Avg"),
-        unitless("Instances"),
-        unitless("Kernel"),
-        unitless("Command"),
-    ];
     let title = match &capture.command {
         Some(_) => "The slowest kernel in Nsight Compute, with the command of this capture",
         None => {
             "The slowest kernel in Nsight Compute, with the configuration of this capture as FILE"
         }
     };
-    let mut table = Table::new("ncu_command", title, &columns);
     let command = capture.command.as_deref();
     let command = command.unwrap_or("jetwatch run --config FILE");
-    let sums = stats_by_key(kernels(context).map(|done| (done.name, done.end - done.start)));
-    let all: i64 = sums.iter().map(|(_, spread)| spread.total).sum();
-    let Some((name, spread)) = sums.iter().max_by_key(|(_, spread)| spread.total) else {
-        return table;
-    };
-    let base = base_name(capture.name(*name));
-    // Nsight Compute counts the launches of all kernels that the expression matches, such as other instances of a template.
-    let launches = kernels(context).filter(|done| base_name(capture.name(done.name)) == base);
-    let skip = launches.count() / 2;
-    let pattern: String = base
-        .chars()
-        .map(|c| {
-            if c.is_alphanumeric() || c == '_' {
-                c
-            } else {
-                '.'
-            }
-        })
-        .collect();
-    table.rows.push(vec![
-        (spread.total as f64 * 100.0 / (all as f64).max(1.0)).into(),
-        spread.mean.into(),
-        spread.count.into(),
-        base.into(),
+    let (mut sums, all) = sums(kernels(context).map(|done| (done.name, done.end - done.start)));
+    sums.truncate(1);
+    let base = |name: Name| base_name(capture.name(name));
+    let measure = |(name, _): &(Name, _)| {
+        let base = base(*name);
+        // Nsight Compute counts the launches of all kernels that the expression matches, such as other instances of a template.
+        let launches = kernels(context).filter(|done| base_name(capture.name(done.name)) == base);
+        let skip = launches.count() / 2;
+        let pattern: String = base
+            .chars()
+            .map(|c| {
+                if c.is_alphanumeric() || c == '_' {
+                    c
+                } else {
+                    '.'
+                }
+            })
+            .collect();
         format!(
             "ncu --set full --kernel-name 'regex:(^|::){pattern}$' --launch-skip {skip} --launch-count 1 --export kernel \
              {command}"
         )
-        .into(),
-    ]);
-    table
+    };
+    Table::of("ncu_command", title, &sums)
+        .percent("Time", |(_, times)| share_of(times.total, all))
+        .ns("Avg", |(_, times)| times.mean)
+        .plain("Instances", |(_, times)| times.count)
+        .plain("Kernel", |(name, _)| base(*name))
+        .plain("Command", measure)
+        .build()
 }
 
 /// The function of a kernel without return type, namespaces, template arguments and parameters, as Nsight Compute compares it.

@@ -13,12 +13,14 @@ mod thread_calls;
 mod waits;
 
 use std::cell::OnceCell;
+use std::cmp::Reverse;
+use std::hash::Hash;
 
 use super::capture::{Capture, Content};
 use super::critical_path::CriticalPath;
 use super::gpu_projection::{Nesting, Projected, pairs, project};
-use super::summary_stats::SummaryStats;
-use super::table::{Cell, Table};
+use super::summary_stats::{SummaryStats, stats_by_key};
+use super::table::{Columns, Table};
 
 pub(super) use findings::{is_pageable_async, is_sync_copy};
 pub use gpu_time::{BusyTimes, busy_times};
@@ -296,24 +298,33 @@ pub const TABLES: &[Builder] = &[
     },
 ];
 
-/// The eight numbers with which every summary of times begins: share, sum, count, mean, median, minimum, maximum, deviation.
-fn summary_cells(spread: &SummaryStats, all: i64) -> Vec<Cell> {
-    let share = spread.total as f64 * 100.0 / (all as f64).max(1.0);
-    vec![
-        share.into(),
-        spread.total.into(),
-        spread.count.into(),
-        spread.mean.into(),
-        spread.median.into(),
-        spread.min.into(),
-        spread.max.into(),
-        spread.deviation.into(),
-    ]
+/// What was summed by key, with the sum of all.
+type Sums<K> = (Vec<(K, SummaryStats)>, i64);
+
+/// The statistics of the values of each key, the greatest sum first. `rows` is iterated twice.
+fn sums<K: Hash + Eq + Clone>(rows: impl Iterator<Item = (K, i64)> + Clone) -> Sums<K> {
+    let mut found = stats_by_key(rows);
+    found.sort_by_key(|(_, stats)| Reverse(stats.total));
+    let all = found.iter().map(|(_, stats)| stats.total).sum();
+    (found, all)
 }
 
-/// Sorts by the greatest sum and adds up.
-fn by_total<K>(mut spreads: Vec<(K, SummaryStats)>) -> (Vec<(K, SummaryStats)>, i64) {
-    spreads.sort_by_key(|(_, spread)| std::cmp::Reverse(spread.total));
-    let all = spreads.iter().map(|(_, spread)| spread.total).sum();
-    (spreads, all)
+impl<K> Columns<'_, (K, SummaryStats)> {
+    /// Adds the eight numbers of every summary of times; nsys calls the third, `count`, differently in each table. Shares are of
+    /// `all`, in ns.
+    fn times(self, count: &'static str, all: i64) -> Self {
+        self.percent("Time", move |(_, times)| share_of(times.total, all))
+            .ns("Total Time", |(_, times)| times.total)
+            .plain(count, |(_, times)| times.count)
+            .ns("Avg", |(_, times)| times.mean)
+            .ns("Med", |(_, times)| times.median)
+            .ns("Min", |(_, times)| times.min)
+            .ns("Max", |(_, times)| times.max)
+            .ns("StdDev", |(_, times)| times.deviation)
+    }
+}
+
+/// A part of a whole, in percent.
+pub(super) fn share_of(part: i64, all: i64) -> f64 {
+    part as f64 * 100.0 / (all as f64).max(1.0)
 }

@@ -3,8 +3,9 @@
 
 use std::cmp::Reverse;
 
+use super::super::capture::{Capture, Name, ThreadIndex};
 use super::super::summary_stats::SummaryStats;
-use super::super::table::{Cell, Column, Table, ns, unitless};
+use super::super::table::Columns;
 
 /// One event of the series `key`. Times in ns.
 #[derive(Debug, Clone, Copy)]
@@ -20,22 +21,6 @@ pub(super) struct Pace<K> {
     pub(super) key: K,
     steps: SummaryStats,
     gaps: SummaryStats,
-}
-
-/// Columns of a table of paces; `first` names those that identify a series.
-pub(super) fn columns(first: &[&'static str]) -> Vec<Column> {
-    let numbers = [
-        unitless("Instances"),
-        ns("Pace Avg"),
-        ns("Pace Med"),
-        ns("Pace Min"),
-        ns("Pace Max"),
-        ns("Pace StdDev"),
-        ns("Gap Avg"),
-        ns("Gap Max"),
-    ];
-    let first = first.iter().map(|name| unitless(name));
-    first.chain(numbers).collect()
 }
 
 /// Paces of all series with two instances or more of `count` instances, the most frequent first. A gap is the time from the end
@@ -72,35 +57,30 @@ pub(super) fn paces<K: Copy + Ord>(
     found
 }
 
-impl<K> Pace<K> {
-    /// A row of the table: `first`, then the numbers.
-    pub(super) fn cells<const N: usize>(&self, first: [Cell; N]) -> Vec<Cell> {
-        let numbers = [
-            (self.steps.count + 1).into(),
-            self.steps.mean.into(),
-            self.steps.median.into(),
-            self.steps.min.into(),
-            self.steps.max.into(),
-            self.steps.deviation.into(),
-            self.gaps.mean.into(),
-            self.gaps.max.into(),
-        ];
-        first.into_iter().chain(numbers).collect()
-    }
+/// Adds the numbers of a pace.
+pub(super) fn numbers<K>(table: Columns<'_, Pace<K>>) -> Columns<'_, Pace<K>> {
+    table
+        .plain("Instances", |pace| pace.steps.count + 1)
+        .ns("Pace Avg", |pace| pace.steps.mean)
+        .ns("Pace Med", |pace| pace.steps.median)
+        .ns("Pace Min", |pace| pace.steps.min)
+        .ns("Pace Max", |pace| pace.steps.max)
+        .ns("Pace StdDev", |pace| pace.steps.deviation)
+        .ns("Gap Avg", |pace| pace.gaps.mean)
+        .ns("Gap Max", |pace| pace.gaps.max)
 }
 
-/// Appends the rows of `paces` to `table`, at most `max`.
-pub(super) fn push_rows<K, const N: usize>(
-    table: &mut Table,
-    paces: &[Pace<K>],
-    max: usize,
-    first: impl Fn(&K) -> [Cell; N],
-) {
-    table.more = paces.len().saturating_sub(max);
-    let shown = paces.iter().take(max);
+/// Adds a range and its thread, then the numbers of their pace.
+pub(super) fn of_ranges<'a>(
+    table: Columns<'a, Pace<(Name, ThreadIndex)>>,
+    capture: &'a Capture,
+) -> Columns<'a, Pace<(Name, ThreadIndex)>> {
     table
-        .rows
-        .extend(shown.map(|pace| pace.cells(first(&pace.key))));
+        .plain("Range", |pace| capture.name(pace.key.0))
+        .plain("Thread", |pace| {
+            capture.threads[usize::from(pace.key.1)].title()
+        })
+        .with(numbers)
 }
 
 #[cfg(test)]

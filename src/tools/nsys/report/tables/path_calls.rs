@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::capture::{Name, ThreadIndex};
 use super::super::critical_path::Segment;
-use super::super::table::{Table, ns, percent, unitless};
+use super::super::table::Table;
 use super::thread_calls::CallKind;
-use super::{AnalysisContext, cuda};
+use super::{AnalysisContext, cuda, share_of};
 
 /// Time on the path without a call.
 const NO_CALL: &str = "(no traced call)";
@@ -59,36 +59,27 @@ pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
     let all: i64 = sums.values().map(|sum| sum.ns).sum();
     let mut rows: Vec<(Key, Sum)> = sums.into_iter().filter(|(_, sum)| sum.ns > 0).collect();
     rows.sort_by_key(|(key, sum)| (Reverse(sum.ns), *key));
-    let columns = [
-        percent("Critical Path"),
-        ns("Total Time"),
-        unitless("Num Calls"),
-        ns("Avg"),
-        unitless("Thread"),
-        unitless("Kind"),
-        unitless("Name"),
-    ];
     let title = "The critical path by calls of CUDA and of the operating system's libraries";
-    let mut table = Table::new("critical_path_calls", title, &columns);
-    table.more = rows.len().saturating_sub(context.rows);
-    let shown = rows.iter().take(context.rows);
-    table.rows.extend(shown.map(|((thread, call), sum)| {
-        let (kind, name) = match call {
-            Some((CallKind::Cuda, name)) => ("CUDA", cuda::function(capture.name(*name))),
-            Some((CallKind::System, name)) => ("OS", capture.name(*name)),
-            None => ("-", NO_CALL),
-        };
-        let calls = call.map(|_| sum.calls);
-        let mean = call.map(|_| sum.ns as f64 / sum.calls.max(1) as f64);
-        vec![
-            (sum.ns as f64 * 100.0 / (all as f64).max(1.0)).into(),
-            sum.ns.into(),
-            calls.into(),
-            mean.into(),
-            capture.threads[usize::from(*thread)].title().into(),
-            kind.into(),
-            name.into(),
-        ]
-    }));
-    table
+    Table::of("critical_path_calls", title, &rows)
+        .limit(context.rows)
+        .percent("Critical Path", |(_, sum)| share_of(sum.ns, all))
+        .ns("Total Time", |(_, sum)| sum.ns)
+        .plain("Num Calls", |((_, call), sum)| call.map(|_| sum.calls))
+        .ns("Avg", |((_, call), sum)| {
+            call.map(|_| sum.ns as f64 / sum.calls.max(1) as f64)
+        })
+        .plain("Thread", |((thread, _), _)| {
+            capture.threads[usize::from(*thread)].title()
+        })
+        .plain("Kind", |((_, call), _)| match call {
+            Some((CallKind::Cuda, _)) => "CUDA",
+            Some((CallKind::System, _)) => "OS",
+            None => "-",
+        })
+        .plain("Name", |((_, call), _)| match call {
+            Some((CallKind::Cuda, name)) => cuda::function(capture.name(*name)),
+            Some((CallKind::System, name)) => capture.name(*name),
+            None => NO_CALL,
+        })
+        .build()
 }
