@@ -12,11 +12,11 @@ use foldhash::HashMap;
 use jetwatch_telemetry::{Stage, thread_names};
 
 use super::capture::ThreadIndex;
+use super::stages::{DETECTOR_STAGES, Group, StageNames, TRACK_STAGES};
 use super::table::Table;
 use super::tables::{AnalysisContext, share_of};
 
-pub(super) use self::steps::StageNames;
-use self::steps::{Group, Steps, group};
+use self::steps::Steps;
 use self::walk::Walk;
 
 /// Times of one stage.
@@ -101,12 +101,9 @@ pub struct Segment {
     pub end: i64,
 }
 
-/// Stages of a detector's thread except waits.
-pub(super) const DETECTOR_STAGES: [Stage; 3] = [Stage::Tensor, Stage::Infer, Stage::Decode];
-
 /// Stages with which a path may end, the best first: results, and what is last where there are none.
 const ENDS: [&[Stage]; 3] = [
-    &[Stage::Track, Stage::Publish],
+    &TRACK_STAGES,
     &DETECTOR_STAGES,
     &[
         Stage::VideoDecode,
@@ -299,7 +296,7 @@ fn totals(steps: &Steps<'_>, from: i64) -> HashMap<Stage, StageTimes> {
                 true => step.end - step.start,
                 false => gap,
             };
-            if group(step.stage) == Group::Source && !is_first && gap > 0 {
+            if Group::of(step.stage) == Group::Source && !is_first && gap > 0 {
                 input.0 += 1;
                 input.1 += gap;
             }

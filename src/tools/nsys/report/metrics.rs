@@ -9,8 +9,9 @@ use std::collections::HashMap;
 use jetwatch_telemetry::{Stage, thread_names};
 
 use super::capture::{Capture, Kind};
-use super::critical_path::{CriticalPath, DETECTOR_STAGES, InputKind, StageNames};
+use super::critical_path::{CriticalPath, InputKind};
 use super::on_demand::CoreWait;
+use super::stages::{DETECTOR_STAGES, StageNames};
 use super::tables::{AnalysisContext, BusyTimes, is_pageable_async, is_sync_copy};
 
 pub use self::async_stages::{Rendering, SecondaryBatches};
@@ -178,7 +179,8 @@ impl CaptureMetrics {
             ..Self::default()
         };
         evidence.launching = launching(context, critical_path);
-        evidence.add_async_stages(capture, critical_path);
+        evidence.rendering = Rendering::from_path(critical_path, capture, span_ns);
+        evidence.secondary = SecondaryBatches::from_capture(capture);
         evidence.add_launches(context, span_ns);
         evidence
     }

@@ -3,7 +3,7 @@
 //! starts nothing but nsys.
 //!
 //! `input_files` finds the files, `input` identifies one, `capture` holds the events of a profile, `tables` and `critical_path` summarize them,
-//! `advice` derives the verdict, `compare` compares several reports, `html` draws them. [`analyze`] is the entry point.
+//! `stages` classifies ranges, `advice` derives the verdict, `compare` compares several reports, `html` draws them. [`analyze`] is the entry point.
 
 pub mod advice;
 mod analysis;
@@ -22,6 +22,7 @@ mod on_demand;
 mod plot;
 pub mod schema;
 pub mod series;
+mod stages;
 mod summary;
 pub mod summary_stats;
 pub mod table;

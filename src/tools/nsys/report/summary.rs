@@ -11,7 +11,7 @@ use jetwatch_telemetry::Stage;
 
 use super::advice::Finding;
 use super::capture::{Capture, Kind, Name};
-use super::critical_path::StageNames;
+use super::stages::{StageNames, stage_of};
 use super::summary_stats::{SummaryStats, group_by_key};
 use super::tables::AnalysisContext;
 
@@ -89,17 +89,12 @@ pub struct Workload {
 impl RangeSummary {
     /// Whether it is the time that images spend in elements: several stay at once, and it is no time on a CPU.
     pub(super) fn is_stay(&self) -> bool {
-        self.stage().is_some_and(Stage::is_stay)
+        stage_of(&self.name).is_some_and(Stage::is_stay)
     }
 
     /// Whether a thread does nothing in it but wait.
     pub(super) fn is_wait(&self) -> bool {
-        self.stage().is_some_and(Stage::is_wait)
-    }
-
-    fn stage(&self) -> Option<Stage> {
-        let name = self.name.rsplit([':', '/']).next()?;
-        Stage::ALL.into_iter().find(|stage| stage.name() == name)
+        stage_of(&self.name).is_some_and(Stage::is_wait)
     }
 }
 

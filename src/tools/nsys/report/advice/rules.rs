@@ -5,8 +5,8 @@ use jetwatch_telemetry::Stage;
 
 use super::limits::{self, BOTTLENECK};
 use super::{Evaluate, Rule, extras, percent};
-use crate::report::critical_path::DETECTOR_STAGES;
 use crate::report::metrics::CaptureMetrics;
+use crate::report::stages::DETECTOR_STAGES;
 
 /// Share of the time above which a GPU counts as saturated.
 const GPU_FULL: f64 = 0.9;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Ranges with instances far above their usual time.
 
+use super::super::stages::waits_for_input;
 use super::super::summary::{RangeSummary, ReportSummary};
 use super::super::table::Table;
 
@@ -8,8 +9,6 @@ use super::super::table::Table;
 const MIN_EXCESS: f64 = 0.01;
 /// Maximum number of rows.
 const MAX_ROWS: usize = 10;
-/// Ranges that are waits for other threads: that they are long now and then says nothing.
-const WAITS: [&str; 4] = ["batch", "secondary_wait", "detect_batch", "secondary_batch"];
 
 /// Ranges whose outliers took a noticeable part of the report's time beyond the median, most first.
 #[must_use]
@@ -21,7 +20,7 @@ pub fn outliers(digests: &[ReportSummary]) -> Table {
     });
     let mut found: Vec<(&ReportSummary, &RangeSummary, f64)> = all
         .filter(|(_, range, share)| {
-            range.outliers > 0 && *share >= MIN_EXCESS && !is_wait(&range.name)
+            range.outliers > 0 && *share >= MIN_EXCESS && !waits_for_input(&range.name)
         })
         .collect();
     // The excess of a range within another is in both.
@@ -57,11 +56,6 @@ fn length(digest: &ReportSummary) -> f64 {
         .or_else(|| sums.reduce(f64::max))
         .unwrap_or(0.0)
         .max(1.0)
-}
-
-fn is_wait(name: &str) -> bool {
-    let last = name.rsplit([':', '/']).next().unwrap_or(name);
-    WAITS.contains(&last)
 }
 
 #[cfg(test)]

@@ -4,76 +4,12 @@
 use jetwatch_telemetry::Stage;
 
 use super::Segment;
-use crate::report::capture::{Capture, Range, Style, ThreadIndex};
+use crate::report::capture::{Capture, ThreadIndex};
+use crate::report::stages::StageNames;
 use crate::report::tables::AnalysisContext;
 
 /// Batches that a capture needs before its first ones are left out as warm-up.
 const MIN_BATCHES: usize = 20;
-
-/// Which ranges are those of stages.
-pub(in crate::report) struct StageNames(Vec<Option<Stage>>);
-
-impl StageNames {
-    /// Of a capture.
-    pub(in crate::report) fn from_capture(capture: &Capture) -> Self {
-        let stages = capture.names.iter().map(|name| {
-            let name = name.strip_prefix("jetwatch:")?;
-            Stage::ALL.into_iter().find(|stage| stage.name() == name)
-        });
-        Self(stages.collect())
-    }
-
-    /// Whether the capture has no stage.
-    pub(in crate::report) fn is_empty(&self) -> bool {
-        self.0.iter().all(Option::is_none)
-    }
-
-    /// The stage of a range. Earlier versions recorded the stay of images under the names of the work on them.
-    pub(in crate::report) fn of(&self, range: &Range) -> Option<Stage> {
-        match (self.0[range.name as usize]?, range.style) {
-            (stage, Style::PushPop) => Some(stage),
-            (Stage::VideoDecode, _) => Some(Stage::VideoDecodeStay),
-            (Stage::Scale, _) => Some(Stage::ScaleStay),
-            (stage, _) => Some(stage),
-        }
-    }
-}
-
-/// Threads that do the same kind of work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Group {
-    Source,
-    Detector,
-    Track,
-    /// Secondary networks and the recording, which the pipeline does not wait for.
-    Asynchronous,
-}
-
-/// The group whose threads run a stage.
-pub(super) const fn group(stage: Stage) -> Group {
-    match stage {
-        Stage::Input
-        | Stage::VideoDecode
-        | Stage::VideoDecodeStay
-        | Stage::Scale
-        | Stage::ScaleStay
-        | Stage::Source
-        | Stage::Enqueue => Group::Source,
-        Stage::Batch
-        | Stage::Tensor
-        | Stage::Infer
-        | Stage::Decode
-        | Stage::SendResults
-        | Stage::GpuCopyIn
-        | Stage::GpuTensor
-        | Stage::GpuNetwork
-        | Stage::GpuCopyOut => Group::Detector,
-        Stage::Track | Stage::Publish => Group::Track,
-        Stage::SecondaryWait | Stage::Secondary | Stage::Render | Stage::Encode => {
-            Group::Asynchronous
-        }
-    }
-}
 
 /// One range of a stage that is in no other.
 #[derive(Debug, Clone, Copy)]

@@ -5,16 +5,8 @@
 
 use jetwatch_telemetry::Stage;
 
-use super::steps::{Group, group};
-use super::{CriticalPath, DETECTOR_STAGES, InputKind};
-
-/// Stages in which a source's thread brings images.
-const SOURCE_STAGES: [Stage; 4] = [
-    Stage::Input,
-    Stage::VideoDecode,
-    Stage::Scale,
-    Stage::Source,
-];
+use super::{CriticalPath, InputKind};
+use crate::report::stages::{DETECTOR_STAGES, Group, SOURCE_STAGES, TRACK_STAGES};
 
 impl CriticalPath {
     /// The stage that `stage` waits for; `None` for the one that limits the pipeline, and where it was not recorded.
@@ -26,7 +18,7 @@ impl CriticalPath {
         if limit == Some(stage) {
             return None;
         }
-        let limit_in = |wanted| limit.filter(|limit| group(*limit) == wanted);
+        let limit_in = |wanted| limit.filter(|limit| Group::of(*limit) == wanted);
         match stage {
             Stage::Input => {
                 let is_limit = limit == Some(Stage::VideoDecode);
@@ -43,9 +35,7 @@ impl CriticalPath {
             Stage::Batch => limit_in(Group::Source).or_else(|| self.longest(&SOURCE_STAGES)),
             Stage::Tensor | Stage::Infer | Stage::Decode => limit_in(Group::Detector)
                 .or_else(|| self.longest(&[Stage::Batch, Stage::SendResults])),
-            Stage::SendResults => {
-                limit_in(Group::Track).or_else(|| self.longest(&[Stage::Track, Stage::Publish]))
-            }
+            Stage::SendResults => limit_in(Group::Track).or_else(|| self.longest(&TRACK_STAGES)),
             Stage::Track | Stage::Publish => limit_in(Group::Track)
                 .or_else(|| limit_in(Group::Detector))
                 .or_else(|| self.longest(&[Stage::Batch])),
@@ -75,7 +65,7 @@ impl CriticalPath {
             },
             _ if self.limit() == Some(stage) => "nothing: it is the limit",
             Stage::Encode => "the encoder",
-            _ if group(stage) == Group::Detector => "the GPU",
+            _ if Group::of(stage) == Group::Detector => "the GPU",
             _ => "-",
         }
     }

@@ -13,8 +13,9 @@
 use foldhash::HashMap;
 use jetwatch_telemetry::Stage;
 
-use super::steps::{Group, Step, StepIndex, Steps, group};
+use super::steps::{Step, StepIndex, Steps};
 use super::{Segment, StageTimes};
+use crate::report::stages::{Group, TRACK_STAGES};
 
 /// Stages with which the work of a detector on a batch ends.
 const WORK: [Stage; 2] = [Stage::Infer, Stage::Decode];
@@ -99,7 +100,7 @@ impl<'a> Walk<'a> {
             enqueued,
             batches,
             worked: Index::new(ends(&WORK)),
-            tracked: Index::new(ends(&[Stage::Track, Stage::Publish])),
+            tracked: Index::new(ends(&TRACK_STAGES)),
             at_once_ns: steps.span().map_or(0, |(from, until)| {
                 ((until - from) / AT_ONCE_PARTS).min(MAX_AT_ONCE_NS)
             }),
@@ -261,7 +262,7 @@ impl<'a> Walk<'a> {
                 .max_by_key(|released| released.at),
         }?;
         let gap = (latest.at, step.start);
-        match group(step.stage) {
+        match Group::of(step.stage) {
             Group::Source => self.add(Stage::Input, place, gap, Activity::Work),
             _ => self.add(step.stage, place, gap, Activity::Wait),
         }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::CaptureMetrics;
 use crate::report::capture::Capture;
-use crate::report::critical_path::{CriticalPath, StageNames};
+use crate::report::critical_path::CriticalPath;
+use crate::report::stages::StageNames;
 use jetwatch_telemetry::{Stage, thread_names};
 
 /// Milliseconds to ns.
@@ -43,13 +43,6 @@ pub struct SecondaryBatches {
     pub suggested: u64,
 }
 
-impl SecondaryBatches {
-    /// The mean, as a whole number that a batch can have.
-    fn mean_batch(crops: f64) -> u64 {
-        (crops.round() as u64).max(1)
-    }
-}
-
 /// Sums over the ranges of one network.
 #[derive(Default)]
 struct BatchTotals {
@@ -60,56 +53,98 @@ struct BatchTotals {
     work_ns: i64,
 }
 
-impl CaptureMetrics {
-    /// Computes the metrics from the ranges of a capture.
-    pub(super) fn add_async_stages(&mut self, capture: &Capture, critical_path: &CriticalPath) {
+impl Rendering {
+    /// From the stages of a capture; `None` where nothing was drawn.
+    pub(super) fn from_path(path: &CriticalPath, capture: &Capture, span_ns: i64) -> Option<Self> {
+        let drawn = path.stage(Stage::Render)?;
         let names = StageNames::from_capture(capture);
-        let mut networks: BTreeMap<&str, BatchTotals> = BTreeMap::new();
-        let mut inferred: u64 = 0;
-        for range in &capture.ranges {
-            let thread = &capture.threads[usize::from(range.thread)];
-            let network =
-                || thread_names::secondary_network(thread.name.as_deref().unwrap_or_default());
-            match names.of(range) {
-                Some(Stage::Infer) => inferred += u64::from(range.payload),
-                Some(Stage::SecondaryWait) => {
-                    let sums = networks.entry(network()).or_default();
-                    sums.batch_size = sums.batch_size.max(u64::from(range.payload));
-                    sums.wait_ns += range.duration();
-                }
-                Some(Stage::Secondary) => {
-                    let sums = networks.entry(network()).or_default();
-                    sums.batches += 1;
-                    sums.crops += u64::from(range.payload);
-                    sums.work_ns += range.duration();
-                }
-                _ => {}
-            }
-        }
-        let ran = networks.into_iter().filter(|(_, sums)| sums.batches > 0);
-        self.secondary = ran.map(|(name, sums)| sums.means(name)).collect();
-        let total = |stage| critical_path.stage(stage).map_or(0, |times| times.total_ns) as f64;
-        self.rendering = critical_path.stage(Stage::Render).map(|drawn| Rendering {
+        let ranges = capture.ranges.iter();
+        let inferred = ranges.filter(|range| names.of(range) == Some(Stage::Infer));
+        let inferred: u64 = inferred.map(|range| u64::from(range.payload)).sum();
+        let total = |stage| path.stage(stage).map_or(0, |times| times.total_ns) as f64;
+        Some(Self {
             draw_ns: drawn.total_ns as f64 / drawn.ranges as f64,
             encoder_ns: total(Stage::Encode) / drawn.ranges as f64,
             infer_ns: total(Stage::Infer) / (inferred as f64).max(1.0),
-            share: (drawn.total_ns as f64 + total(Stage::Encode)) / self.span_ns as f64,
-        });
+            share: (drawn.total_ns as f64 + total(Stage::Encode)) / span_ns as f64,
+        })
     }
 
-    /// Adds the asynchronous stages of a run.
-    pub(super) fn add_async_stages_of_run(&mut self, run: &Value) {
+    /// From a run; `None` where nothing was drawn.
+    pub(super) fn from_run(run: &Value) -> Option<Self> {
         let drawn = run_number(run, Stage::Render, "count");
         let total_ms = |stage| run_number(run, stage, "total_ms");
         let run_ms = run["duration_s"].as_f64().unwrap_or(0.0) * 1e3;
-        self.rendering = (drawn > 0.0 && run_ms > 0.0).then(|| Rendering {
+        (drawn > 0.0 && run_ms > 0.0).then(|| Self {
             draw_ns: total_ms(Stage::Render) * MS / drawn,
             encoder_ns: total_ms(Stage::Encode) * MS / drawn,
             infer_ns: total_ms(Stage::Infer) * MS / run_number(run, Stage::Infer, "items").max(1.0),
             share: (total_ms(Stage::Render) + total_ms(Stage::Encode)) / run_ms,
-        });
-        let networks = run["secondary"].as_array().into_iter().flatten();
-        self.secondary = networks.filter_map(from_network).collect();
+        })
+    }
+}
+
+impl SecondaryBatches {
+    /// From the ranges of a capture.
+    pub(super) fn from_capture(capture: &Capture) -> Vec<Self> {
+        let names = StageNames::from_capture(capture);
+        let mut networks: BTreeMap<&str, BatchTotals> = BTreeMap::new();
+        for range in &capture.ranges {
+            let Some(stage @ (Stage::SecondaryWait | Stage::Secondary)) = names.of(range) else {
+                continue;
+            };
+            let thread = &capture.threads[usize::from(range.thread)];
+            let network =
+                thread_names::secondary_network(thread.name.as_deref().unwrap_or_default());
+            let sums = networks.entry(network).or_default();
+            if stage == Stage::SecondaryWait {
+                sums.batch_size = sums.batch_size.max(u64::from(range.payload));
+                sums.wait_ns += range.duration();
+            } else {
+                sums.batches += 1;
+                sums.crops += u64::from(range.payload);
+                sums.work_ns += range.duration();
+            }
+        }
+        let ran = networks.into_iter().filter(|(_, sums)| sums.batches > 0);
+        let mean = |(name, sums): (&str, BatchTotals)| {
+            let of_batches = |sum: f64| sum / sums.batches as f64;
+            let crops = of_batches(sums.crops as f64);
+            Self {
+                name: name.to_owned(),
+                crops,
+                batch_size: sums.batch_size,
+                wait_ns: of_batches(sums.wait_ns as f64),
+                work_ns: of_batches(sums.work_ns as f64),
+                suggested: Self::mean_batch(crops),
+            }
+        };
+        ran.map(mean).collect()
+    }
+
+    /// A network of a run; `None` where it never ran, or where an older run does not state what a batch holds.
+    pub(super) fn from_network(network: &Value) -> Option<Self> {
+        let number = |key: &str| network[key].as_f64();
+        network["batches"].as_u64().filter(|batches| *batches > 0)?;
+        let (crops, batch_size) = (number("mean_batch")?, network["batch_size"].as_u64()?);
+        let objects = network["suggested_batch_size"].as_u64()?;
+        Some(Self {
+            name: network["name"].as_str()?.to_owned(),
+            crops,
+            batch_size,
+            wait_ns: number("mean_wait_ms")? * MS,
+            work_ns: number("mean_infer_ms")? * MS,
+            // The objects of a frame arrive together, unless most of them are known already.
+            suggested: match objects < batch_size {
+                true => objects,
+                false => Self::mean_batch(crops),
+            },
+        })
+    }
+
+    /// The mean, as a whole number that a batch can have.
+    fn mean_batch(crops: f64) -> u64 {
+        (crops.round() as u64).max(1)
     }
 }
 
@@ -120,46 +155,12 @@ pub(super) fn run_number(run: &Value, stage: Stage, key: &str) -> f64 {
     found.and_then(|found| found[key].as_f64()).unwrap_or(0.0)
 }
 
-impl BatchTotals {
-    fn means(&self, name: &str) -> SecondaryBatches {
-        let of_batches = |sum: f64| sum / self.batches as f64;
-        let crops = of_batches(self.crops as f64);
-        SecondaryBatches {
-            name: name.to_owned(),
-            crops,
-            batch_size: self.batch_size,
-            wait_ns: of_batches(self.wait_ns as f64),
-            work_ns: of_batches(self.work_ns as f64),
-            suggested: SecondaryBatches::mean_batch(crops),
-        }
-    }
-}
-
-/// A network of a run; `None` where it never ran, or where an older run does not state what a batch holds.
-fn from_network(network: &Value) -> Option<SecondaryBatches> {
-    let number = |key: &str| network[key].as_f64();
-    network["batches"].as_u64().filter(|batches| *batches > 0)?;
-    let (crops, batch_size) = (number("mean_batch")?, network["batch_size"].as_u64()?);
-    let objects = network["suggested_batch_size"].as_u64()?;
-    Some(SecondaryBatches {
-        name: network["name"].as_str()?.to_owned(),
-        crops,
-        batch_size,
-        wait_ns: number("mean_wait_ms")? * MS,
-        work_ns: number("mean_infer_ms")? * MS,
-        // The objects of a frame arrive together, unless most of them are known already.
-        suggested: match objects < batch_size {
-            true => objects,
-            false => SecondaryBatches::mean_batch(crops),
-        },
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::report::metrics::CaptureMetrics;
 
     #[test]
     fn run_metrics_equal_hand_computed_values() {

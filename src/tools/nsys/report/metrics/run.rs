@@ -4,8 +4,9 @@
 use serde_json::Value;
 
 use super::async_stages::run_number;
-use super::{CaptureMetrics, Limit, UnitLoads};
-use crate::report::critical_path::{DETECTOR_STAGES, InputKind};
+use super::{CaptureMetrics, Limit, Rendering, SecondaryBatches, UnitLoads};
+use crate::report::critical_path::InputKind;
+use crate::report::stages::{DETECTOR_STAGES, Group, SOURCE_STAGES, TRACK_STAGES};
 use jetwatch_telemetry::Stage;
 
 /// Share of the detectors' time in waits for frames, or for room, up to which they count as busy.
@@ -18,20 +19,18 @@ const IDLE_DETECTORS: f64 = 0.5;
 /// Share of the time from which a secondary network or the recording has none left.
 const SATURATED: f64 = 0.8;
 
-/// Stages of a source's thread that bring images.
-const SOURCE_STAGES: [Stage; 4] = [
-    Stage::Input,
-    Stage::VideoDecode,
-    Stage::Scale,
-    Stage::Source,
-];
-
 impl CaptureMetrics {
     /// Of the numbers of a run, as `jetwatch bench` writes them below `run` and `meta`.
     #[must_use]
     pub fn from_run(run: &Value, meta: &Value) -> Self {
-        let mut metrics = Self::default();
-        metrics.add_async_stages_of_run(run);
+        let networks = run["secondary"].as_array().into_iter().flatten();
+        let mut metrics = Self {
+            rendering: Rendering::from_run(run),
+            secondary: networks
+                .filter_map(SecondaryBatches::from_network)
+                .collect(),
+            ..Self::default()
+        };
         metrics.add_pipeline_of_run(run, meta);
         metrics
     }
@@ -57,11 +56,11 @@ impl CaptureMetrics {
         .into_iter()
         .map(at_work)
         .sum();
-        let share = |stage| match stage {
-            Stage::Input => (1.0 - of_source).max(0.0),
-            Stage::VideoDecode | Stage::Scale | Stage::Source | Stage::Enqueue => at_work(stage),
-            Stage::Track | Stage::Publish => total(stage) / run_ms,
-            _ => total(stage) / (run_ms * workers as f64),
+        let share = |stage| match Group::of(stage) {
+            _ if stage == Stage::Input => (1.0 - of_source).max(0.0),
+            Group::Source => at_work(stage),
+            Group::Track => total(stage) / run_ms,
+            Group::Detector | Group::Asynchronous => total(stage) / (run_ms * workers as f64),
         };
         self.span_ns = (run_ms * 1e6) as i64;
         self.video_decode = share(Stage::VideoDecode);
@@ -91,7 +90,7 @@ impl CaptureMetrics {
         let waits_for_track = share(Stage::SendResults) > self.batch.max(BUSY_DETECTORS)
             && self.track + self.publish > share(Stage::SendResults);
         let limit = if waits_for_track {
-            longest(&[Stage::Track, Stage::Publish])
+            longest(&TRACK_STAGES)
         } else if (!drops(run) || self.batch > IDLE_DETECTORS)
             && self.batch > share(Stage::Enqueue).max(BUSY_DETECTORS)
         {

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use jetwatch_telemetry::Stage;
 
 use super::super::capture::Capture;
-use super::super::critical_path::StageNames;
+use super::super::stages::StageNames;
 use super::super::tables::AnalysisContext;
 
 /// State of a thread that was taken off its core while it could go on: `Running` of nsys's ENUM_SAMPLING_THREAD_STATE.

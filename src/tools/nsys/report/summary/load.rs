@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use jetwatch_telemetry::Stage;
 
-use super::super::critical_path::StageNames;
 use super::super::gpu_projection::NO_RANGE;
+use super::super::stages::StageNames;
 use super::super::tables::AnalysisContext;
 
 /// Work of one process or one GPU.

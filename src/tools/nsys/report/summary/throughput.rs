@@ -4,7 +4,7 @@
 use jetwatch_telemetry::Stage;
 use jetwatch_types::Rate;
 
-use super::super::critical_path::StageNames;
+use super::super::stages::StageNames;
 use super::super::tables::AnalysisContext;
 
 /// Nanoseconds of a second.

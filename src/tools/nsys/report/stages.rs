@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The classification of ranges: which stage a range is, which threads run it, and whether they work or wait in it. Everything in a
+//! report that treats stages differently asks here, or [`Stage`] itself.
+
+use jetwatch_telemetry::Stage;
+
+use super::capture::{Capture, Range, Style};
+
+/// Threads that do the same kind of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Group {
+    Source,
+    Detector,
+    Track,
+    /// Secondary networks and the recording, which the pipeline does not wait for.
+    Asynchronous,
+}
+
+impl Group {
+    /// The group whose threads run a stage.
+    pub(super) const fn of(stage: Stage) -> Self {
+        match stage {
+            Stage::Track | Stage::Publish => Self::Track,
+            _ if stage.is_of_source() => Self::Source,
+            _ if stage.is_asynchronous() => Self::Asynchronous,
+            _ => Self::Detector,
+        }
+    }
+}
+
+/// Stages in which a source's thread brings images.
+pub(super) const SOURCE_STAGES: [Stage; 4] = [
+    Stage::Input,
+    Stage::VideoDecode,
+    Stage::Scale,
+    Stage::Source,
+];
+
+/// Stages of a detector's thread except waits.
+pub(super) const DETECTOR_STAGES: [Stage; 3] = [Stage::Tensor, Stage::Infer, Stage::Decode];
+
+/// Stages of the tracking thread.
+pub(super) const TRACK_STAGES: [Stage; 2] = [Stage::Track, Stage::Publish];
+
+/// Ranges around a wait for frames or crops and the work on them.
+const WRAPPERS: [&str; 2] = ["detect_batch", "secondary_batch"];
+
+/// The stage with a name.
+fn stage_named(name: &str) -> Option<Stage> {
+    Stage::ALL.into_iter().find(|stage| stage.name() == name)
+}
+
+/// What a range is called without its domain, or without the ranges around it in a benchmark.
+fn last_part(name: &str) -> &str {
+    name.rsplit([':', '/']).next().unwrap_or(name)
+}
+
+/// The stage of a range, by its name in a profile or its path in a benchmark.
+pub(super) fn stage_of(name: &str) -> Option<Stage> {
+    stage_named(last_part(name))
+}
+
+/// Whether a thread waits for frames or crops in a range or in a part of it: that it is long now and then says nothing. A wait for
+/// room says that others are slow.
+pub(super) fn waits_for_input(name: &str) -> bool {
+    matches!(stage_of(name), Some(Stage::Batch | Stage::SecondaryWait))
+        || WRAPPERS.contains(&last_part(name))
+}
+
+/// Which ranges of a capture are those of stages.
+pub(super) struct StageNames(Vec<Option<Stage>>);
+
+impl StageNames {
+    /// Of a capture.
+    pub(super) fn from_capture(capture: &Capture) -> Self {
+        let names = capture.names.iter();
+        let stages = names.map(|name| stage_named(name.strip_prefix("jetwatch:")?));
+        Self(stages.collect())
+    }
+
+    /// Whether the capture has no stage.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
+    /// The stage of a range. Earlier versions recorded the stay of images under the names of the work on them.
+    pub(super) fn of(&self, range: &Range) -> Option<Stage> {
+        match (self.0[range.name as usize]?, range.style) {
+            (stage, Style::PushPop) => Some(stage),
+            (Stage::VideoDecode, _) => Some(Stage::VideoDecodeStay),
+            (Stage::Scale, _) => Some(Stage::ScaleStay),
+            (stage, _) => Some(stage),
+        }
+    }
+}
