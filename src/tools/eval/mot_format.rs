@@ -45,41 +45,27 @@ pub struct TrackRow {
 
 /// Why a line cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages are the documentation")]
 pub enum MotError {
-    /// Too few or too many fields.
     #[error(
         "line {line}: found {found} fields, expected {} to {}: frame,-1,x,y,width,height,score[,class[,-1,-1]]",
         FIELDS.start(),
         FIELDS.end()
     )]
-    FieldCount {
-        /// Line in the file, from 1.
-        line: usize,
-        /// Number of fields found.
-        found: usize,
-    },
-    /// A field that cannot be read.
+    FieldCount { line: usize, found: usize },
     #[error("line {line}: {field} is {found:?}, expected {expected}")]
     Field {
-        /// Line in the file, from 1.
         line: usize,
-        /// Name of the field.
         field: &'static str,
-        /// Text of the field.
         found: String,
-        /// The accepted form.
         expected: &'static str,
     },
-    /// An object of the ground truth that occurs twice in one frame.
     #[error(
         "line {line}: object {object} is in frame {frame} a second time, expected every object once in a frame"
     )]
     Twice {
-        /// Line in the file, from 1.
         line: usize,
-        /// The object's id.
         object: u64,
-        /// The frame.
         frame: u32,
     },
 }
