@@ -8,7 +8,7 @@ use serde::Serialize;
 use jetwatch_config::{Config, Interval};
 use jetwatch_detect::model::ModelSpec;
 
-use super::series::PointResult;
+use super::results::PointResult;
 use super::{Axis, BenchOptions, Comparison, Explanation, SecondaryResult, Statistics, one_by_one};
 
 /// The precision of a network that is not quantized.
@@ -176,7 +176,7 @@ pub(super) fn gains(results: &[PointResult], first_keys: &[(String, String)]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::series::RunResult;
+    use crate::results::RunResult;
 
     #[test]
     fn steps_turn_on_what_the_configuration_sets() {

@@ -9,7 +9,7 @@ use super::BenchmarkError;
 ///
 /// # Errors
 /// One of them lacks a key that [`document`](super::document) writes.
-pub fn mean(documents: &[Value], meta: Value) -> Result<Value, BenchmarkError> {
+pub(crate) fn mean(documents: &[Value], meta: Value) -> Result<Value, BenchmarkError> {
     let part = |name: &'static str| -> Result<Value, BenchmarkError> {
         let parts: Option<Vec<&Value>> = documents.iter().map(|each| each.get(name)).collect();
         let parts = parts.filter(|parts| !parts.is_empty() && parts.iter().all(|p| p.is_object()));

@@ -18,11 +18,10 @@ use super::throughput::Gpu;
 use super::{Batch, LevelStats, Statistics, Times, TraceStats};
 
 /// Name of the root range.
-pub const ROOT: &str = "jetwatch";
+pub(crate) const ROOT: &str = "jetwatch";
 
 /// The whole document. `meta` is an object; the keys that the layout requires are added to it.
-#[must_use]
-pub fn document(stats: &TraceStats, meta: Value) -> Value {
+pub(crate) fn document(stats: &TraceStats, meta: Value) -> Value {
     let gpu = stats.gpu();
     let mut levels = Map::new();
     let (mut means, mut statistics) = (Map::new(), Map::new());

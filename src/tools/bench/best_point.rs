@@ -3,7 +3,7 @@
 
 use jetwatch_types::{Rate, mean, standard_deviation};
 
-use super::series::{PointResult, RunResult};
+use super::results::{PointResult, RunResult};
 
 /// Frames per second with their error from run to run; within the run where there is only one. `None` where the error is unknown.
 fn rate(runs: &[RunResult]) -> Option<Rate> {

@@ -15,7 +15,7 @@ const NOISY: f64 = 0.05;
 /// A problem with repeated runs of one configuration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Noise {
+pub(crate) enum Noise {
     /// The first run was an outlier: caches were cold.
     SlowFirstRun,
     /// Some runs, numbered from 1, were outliers.
@@ -26,8 +26,7 @@ pub enum Noise {
 
 impl Noise {
     /// Problems with runs at these speeds, in the order of the runs. Fewer than three runs are not checked.
-    #[must_use]
-    pub fn detect(speeds: &[f64]) -> Vec<Self> {
+    pub(crate) fn detect(speeds: &[f64]) -> Vec<Self> {
         let Some(statistics) = Statistics::from_values(speeds).filter(|found| found.count >= 3)
         else {
             return Vec::new();
@@ -59,8 +58,7 @@ impl Noise {
     }
 
     /// The warning as text.
-    #[must_use]
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::SlowFirstRun => {
                 "the first run was much slower than the others: something was cold; drop more at the front with --warmup".to_owned()
@@ -82,7 +80,7 @@ impl Noise {
 
 /// Two configurations, run in turns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Comparison {
+pub(crate) struct Comparison {
     /// Speed of the second configuration divided by that of the first, for each pair of consecutive runs.
     pub ratios: Vec<f64>,
     /// Statistics of these ratios.
@@ -93,8 +91,7 @@ pub struct Comparison {
 
 impl Comparison {
     /// Compares speeds pair by pair; `None` where no pair is complete.
-    #[must_use]
-    pub fn paired(first: &[f64], second: &[f64]) -> Option<Self> {
+    pub(crate) fn paired(first: &[f64], second: &[f64]) -> Option<Self> {
         let ratios: Vec<f64> = first
             .iter()
             .zip(second)
@@ -111,8 +108,7 @@ impl Comparison {
     }
 
     /// The result in a sentence.
-    #[must_use]
-    pub fn describe(&self, first: &str, second: &str) -> String {
+    pub(crate) fn describe(&self, first: &str, second: &str) -> String {
         let Statistics {
             median,
             min,

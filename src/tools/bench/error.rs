@@ -3,8 +3,7 @@
 
 /// Why a benchmark has no result.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages are the documentation")]
-pub enum BenchmarkError {
+pub(crate) enum BenchmarkError {
     #[error(
         "no batch is left to measure: {batches} ran, and the warm-up drops {warmup} at the front and {warmup} at the end; run more of them (--batches, --frames or --duration, or a longer source) or drop fewer (--warmup)"
     )]

@@ -25,7 +25,7 @@ const CORES: &str = "cores in use";
 
 /// What one run costs per frame.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RunCost {
+pub(crate) struct RunCost {
     /// Time per frame, in ms.
     pub ms: f64,
     /// Standard error of that time within the run, in ms; `None` where it is unknown.
@@ -37,7 +37,7 @@ pub struct RunCost {
 /// Why a step takes another time per frame than the one before. The measured change is the sum of the parts and of what is not
 /// explained.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Explanation {
+pub(crate) struct Explanation {
     /// Measured change of the time per frame, in ms.
     pub measured_ms: f64,
     /// The parts, the largest first; means over the rounds.
@@ -50,7 +50,7 @@ pub struct Explanation {
 
 /// One part of a change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Part {
+pub(crate) struct Part {
     /// A stage, what no stage counts, or the cores in use.
     pub name: String,
     /// CPU time per frame before and after, in ms; `None` for the cores in use.
@@ -61,7 +61,7 @@ pub struct Part {
 
 /// What the parts do not explain.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct NotExplained {
+pub(crate) struct NotExplained {
     /// Measured minus the sum of the parts, in ms.
     pub change_ms: f64,
     /// Half the 95 % confidence interval of the change, in ms: from round to round, or within the runs of the only round.
@@ -71,8 +71,7 @@ pub struct NotExplained {
 
 impl NotExplained {
     /// Whether it is within the interval of the change; `None` where that is unknown.
-    #[must_use]
-    pub fn is_noise(&self) -> Option<bool> {
+    pub(crate) fn is_noise(&self) -> Option<bool> {
         // Rounding errors of a sum are no part of the change.
         let margin = self.interval_95_ms? + 1e-9;
         Some(self.change_ms.abs() <= margin)
@@ -81,8 +80,7 @@ impl NotExplained {
 
 impl RunCost {
     /// The costs of a `benchmark.json`; `None` where it lacks them.
-    #[must_use]
-    pub fn of_run(document: &Value) -> Option<Self> {
+    pub(crate) fn of_run(document: &Value) -> Option<Self> {
         let run = &document["run"];
         let number = |value: &Value| value.as_f64().filter(|number| *number > 0.0);
         let frames = number(&run["frames"])?;
@@ -128,8 +126,7 @@ impl RunCost {
 
 impl Explanation {
     /// Explains the change `measured_ms` by pairs of runs of the same round; `None` without a pair.
-    #[must_use]
-    pub fn of_pairs(measured_ms: f64, pairs: &[(&RunCost, &RunCost)]) -> Option<Self> {
+    pub(crate) fn of_pairs(measured_ms: f64, pairs: &[(&RunCost, &RunCost)]) -> Option<Self> {
         if pairs.is_empty() {
             return None;
         }

@@ -12,7 +12,7 @@ use jetwatch_tables::{Align, TextTable};
 
 use super::BenchOptions;
 use super::detector_only::profile_layers;
-use super::run::write;
+use super::output::write;
 use super::system_info::SystemObserver;
 
 /// The name of the result.

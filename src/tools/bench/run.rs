@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One run in this process, to `benchmark.json`.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -15,12 +13,10 @@ use jetwatch_source::SourceError;
 use jetwatch_telemetry::{Level, Recorder, StopToken, Trace, process_usage};
 use jetwatch_types::Rate;
 
+use super::output::{FILE, write};
 use super::streams::{TrialObserver, copy_sources};
 use super::system_info::SystemObserver;
 use super::{BenchOptions, BenchStage, RunLimit, TraceStats, bench_stage, document};
-
-/// The name of the result.
-pub(super) const FILE: &str = "benchmark.json";
 
 /// The speeds of a run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -272,32 +268,4 @@ fn set_speeds(speed: &mut Speed, stats: &TraceStats, config: &Config) {
     speed.inference_fps = stats.inference_fps(config.detector.workers);
     let detect = stats.level(Level::Detect);
     speed.batches = detect.map(|level| level.batches.len() as u64);
-}
-
-/// Creates the folder and writes a test file, so that a run does not fail at its end.
-///
-/// # Errors
-/// The folder is not writable.
-pub fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
-    let trial = folder.join(".trial");
-    fs::create_dir_all(folder)
-        .and_then(|()| fs::write(&trial, ""))
-        .and_then(|()| fs::remove_file(&trial))
-        .with_context(|| {
-            format!(
-                "cannot write to the folder {}; choose another one with --output",
-                folder.display()
-            )
-        })
-}
-
-/// Writes a temporary file first, so that a reader never sees an incomplete file.
-pub(super) fn write(path: &Path, document: &Value) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(document)? + "\n";
-    jetwatch_files::write(path, text.as_bytes()).with_context(|| {
-        format!(
-            "cannot write {}; choose another folder with --output",
-            path.display()
-        )
-    })
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// One secondary network over one run, or its means over several. Counts are those of the whole run, warm-up included.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SecondaryResult {
+pub(crate) struct SecondaryResult {
     /// Its name.
     pub name: String,
     /// Crops inferred per second: crops of a frame times frames per second.
@@ -36,8 +36,7 @@ pub struct SecondaryResult {
 
 impl SecondaryResult {
     /// The networks of a `benchmark.json`.
-    #[must_use]
-    pub fn of_run(document: &Value) -> Vec<Self> {
+    pub(crate) fn of_run(document: &Value) -> Vec<Self> {
         let run = &document["run"];
         let number = |value: &Value| value.as_f64().unwrap_or(0.0);
         let frames = number(&run["frames"]) + number(&run["warmup_frames"]);
@@ -66,8 +65,7 @@ impl SecondaryResult {
     }
 
     /// The means over runs, by network.
-    #[must_use]
-    pub fn mean<'r>(runs: impl Iterator<Item = &'r [Self]>) -> Vec<Self> {
+    pub(crate) fn mean<'r>(runs: impl Iterator<Item = &'r [Self]>) -> Vec<Self> {
         let mut all: BTreeMap<&str, Vec<&Self>> = BTreeMap::new();
         for result in runs.flatten() {
             all.entry(&result.name).or_default().push(result);

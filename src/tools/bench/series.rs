@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use serde::Serialize;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use jetwatch_telemetry::StopToken;
@@ -16,76 +16,21 @@ use jetwatch_telemetry::StopToken;
 use super::best_point;
 use super::cores::{check_gpus, gpu_count};
 use super::file_labels::file_labels;
+use super::output::write;
 use super::processes::{MakeCommand, Point};
-use super::run::{Speed, write};
+use super::results::{PointResult, RunResult, SERIES, SeriesResult};
+use super::run::Speed;
 use super::secondary::{SecondaryResult, secondary_results};
-use super::streams::{copy_sources, run_streams};
+use super::stream_series::run_streams;
+use super::streams::copy_sources;
 use super::system_info::machine_of;
 use super::{BenchOptions, Comparison, Noise, RunCost, Statistics, ablation, cartesian, table};
-
-/// The name of the result.
-pub(super) const SERIES: &str = "series.json";
 
 /// All runs of this call.
 pub struct RunPlan<'a> {
     args: &'a BenchOptions,
     points: Vec<Point>,
     rounds: u32,
-}
-
-/// Results of one point.
-#[derive(Default, Serialize)]
-pub(super) struct PointResult {
-    pub(super) name: String,
-    pub(super) settings: Vec<String>,
-    pub(super) runs: Vec<RunResult>,
-    /// Frames per second of the runs without an error.
-    pub(super) fps: Option<Statistics>,
-    /// 95 % confidence interval of their mean: from run to run, or within the only run.
-    pub(super) fps_interval_95: Option<(f64, f64)>,
-    pub(super) inference_fps: Option<Statistics>,
-    /// Of each secondary network, means over the runs without an error.
-    pub(super) secondary: Vec<SecondaryResult>,
-    pub(super) warnings: Vec<String>,
-}
-
-/// Result of one run of one point.
-#[derive(Default, Serialize)]
-pub(super) struct RunResult {
-    pub(super) round: u32,
-    pub(super) folder: PathBuf,
-    /// Frames per second, summed over the processes.
-    pub(super) fps: Option<f64>,
-    pub(super) inference_fps: Option<f64>,
-    /// Standard error of `fps`, from the times of batches in this run.
-    pub(super) fps_standard_error: Option<f64>,
-    /// Number of blocks of batches behind it.
-    pub(super) fps_blocks: Option<usize>,
-    /// Time of the GPU for a frame, in ms, mean over the processes.
-    pub(super) gpu_ms_per_frame: Option<f64>,
-    /// Of each secondary network.
-    pub(super) secondary: Vec<SecondaryResult>,
-    /// Name of the machine, and its number of processors.
-    pub(super) machine: Value,
-    /// Description of the detector.
-    pub(super) detector: Option<String>,
-    /// What a frame costs, of the only process.
-    #[serde(skip)]
-    pub(super) cost: Option<RunCost>,
-    pub(super) error: Option<String>,
-}
-
-/// Results of all runs.
-#[derive(Debug)]
-pub struct SeriesResult {
-    /// As it was written.
-    pub document: Value,
-    /// The document as a table.
-    pub table: String,
-    /// The file that holds the document.
-    pub path: PathBuf,
-    /// A summary of failed runs.
-    pub failure: Option<String>,
 }
 
 impl<'a> RunPlan<'a> {
@@ -281,8 +226,10 @@ impl<'a> RunPlan<'a> {
         let speeds = documents.and_then(|documents| {
             let speeds = documents
                 .iter()
-                .map(|document| Speed::deserialize_from(&document["speed"]));
-            speeds.collect::<anyhow::Result<Vec<Speed>>>()
+                .map(|document| Speed::deserialize(&document["speed"]));
+            speeds
+                .collect::<Result<Vec<Speed>, _>>()
+                .context("a process has written no speeds")
         });
         let sum = |number: &dyn Fn(&Speed) -> Option<f64>| -> Option<f64> {
             speeds.as_ref().ok()?.iter().map(number).sum()
@@ -305,12 +252,6 @@ impl<'a> RunPlan<'a> {
             error: speeds.as_ref().err().map(|error| format!("{error:#}")),
             folder,
         }
-    }
-}
-
-impl Speed {
-    fn deserialize_from(value: &Value) -> anyhow::Result<Self> {
-        serde_json::from_value(value.clone()).context("a process has written no speeds")
     }
 }
 

@@ -40,7 +40,7 @@ pub enum BenchStage {
 }
 
 /// Limits of a run; it ends with the first one that is reached.
-pub struct RunLimit {
+pub(crate) struct RunLimit {
     frames: AtomicU64,
     until: Option<Duration>,
     stop: StopToken,
@@ -48,8 +48,7 @@ pub struct RunLimit {
 
 impl RunLimit {
     /// At most `frames` frames, for at most `duration`, until `stop`.
-    #[must_use]
-    pub fn new(frames: Option<u64>, duration: Option<Duration>, stop: StopToken) -> Self {
+    pub(crate) fn new(frames: Option<u64>, duration: Option<Duration>, stop: StopToken) -> Self {
         Self {
             frames: AtomicU64::new(frames.unwrap_or(u64::MAX)),
             until: duration,
@@ -82,7 +81,7 @@ impl RunLimit {
 ///
 /// # Errors
 /// The detector, a source or a sink cannot be started, or fails.
-pub fn bench_stage(
+pub(crate) fn bench_stage(
     config: &Config,
     part: BenchStage,
     preload: usize,

@@ -7,7 +7,7 @@ use jetwatch_types::{mean, quantile, standard_deviation};
 
 /// Summary statistics of at least one number, in the unit of the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Statistics {
+pub(crate) struct Statistics {
     /// Number of values.
     pub count: usize,
     /// Mean.
@@ -32,8 +32,7 @@ pub struct Statistics {
 
 impl Statistics {
     /// The statistics of `numbers`; `None` for an empty list.
-    #[must_use]
-    pub fn from_values(numbers: &[f64]) -> Option<Self> {
+    pub(crate) fn from_values(numbers: &[f64]) -> Option<Self> {
         let mut sorted = numbers.to_vec();
         sorted.sort_by(f64::total_cmp);
         let mean = mean(sorted.iter().copied())?;

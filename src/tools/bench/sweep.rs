@@ -5,7 +5,7 @@ use super::BenchmarkError;
 
 /// A key of the configuration and its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Axis {
+pub(crate) struct Axis {
     /// Path of the key, such as `detector.workers`, or its last part alone.
     pub key: String,
     /// At least one value, each as written in the file.
@@ -17,7 +17,7 @@ impl Axis {
     ///
     /// # Errors
     /// The key or a value is empty.
-    pub fn read(text: &str) -> Result<Self, BenchmarkError> {
+    pub(crate) fn read(text: &str) -> Result<Self, BenchmarkError> {
         let no_axis = || BenchmarkError::InvalidAxis {
             text: text.to_owned(),
         };
@@ -59,7 +59,7 @@ fn split(values: &str) -> Vec<String> {
 ///
 /// # Errors
 /// Two axes have the same key.
-pub fn cartesian(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, BenchmarkError> {
+pub(crate) fn cartesian(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, BenchmarkError> {
     check_keys(axes)?;
     let mut points = vec![Vec::new()];
     for axis in axes {
@@ -81,7 +81,7 @@ pub fn cartesian(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, BenchmarkE
 ///
 /// # Errors
 /// Two axes have the same key.
-pub fn one_by_one(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, BenchmarkError> {
+pub(crate) fn one_by_one(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, BenchmarkError> {
     check_keys(axes)?;
     let first = |axis: &Axis| Some((axis.key.clone(), axis.values.first()?.clone()));
     let mut point: Vec<(String, String)> = axes.iter().filter_map(first).collect();

@@ -10,8 +10,8 @@ use super::run::Speed;
 use jetwatch_tables::{Align, TextTable};
 use jetwatch_telemetry::Stage;
 
+use super::results::PointResult;
 use super::secondary::secondary_table;
-use super::series::PointResult;
 use super::{Comparison, SecondaryResult};
 
 /// Parts that are named of an explanation.

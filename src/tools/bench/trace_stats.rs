@@ -12,14 +12,14 @@ use super::{BenchmarkError, Statistics};
 
 /// A run: the levels that had batches.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TraceStats {
+pub(crate) struct TraceStats {
     /// In the order of [`Level::ALL`].
     pub levels: Vec<LevelStats>,
 }
 
 /// The batches of one level.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LevelStats {
+pub(crate) struct LevelStats {
     /// The level.
     pub level: Level,
     /// Batches that are discarded at the start. Levels that work on single frames discard as many frames as the detector does.
@@ -32,7 +32,7 @@ pub struct LevelStats {
 
 /// One batch.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Batch {
+pub(crate) struct Batch {
     /// When it began, since the trace was made.
     pub started: Duration,
     /// Times of the whole batch.
@@ -43,7 +43,7 @@ pub struct Batch {
 
 /// Times of one range, or the sum over the ranges of one stage in one batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Times {
+pub(crate) struct Times {
     /// Frames.
     pub items: usize,
     /// Elapsed time.
@@ -59,7 +59,7 @@ impl TraceStats {
     ///
     /// # Errors
     /// The warm-up leaves no batch.
-    pub fn new(
+    pub(crate) fn new(
         entries: &[Entry],
         warmup: usize,
         batch_size: usize,
@@ -118,14 +118,12 @@ impl TraceStats {
     }
 
     /// One level, where it had batches.
-    #[must_use]
-    pub fn level(&self, level: Level) -> Option<&LevelStats> {
+    pub(crate) fn level(&self, level: Level) -> Option<&LevelStats> {
         self.levels.iter().find(|run| run.level == level)
     }
 
     /// Frames per second of the whole pipeline without the warm-up, at the last pipeline level that was measured.
-    #[must_use]
-    pub fn fps(&self) -> f64 {
+    pub(crate) fn fps(&self) -> f64 {
         let Some(run) = self.levels.iter().rfind(|run| !run.level.is_asynchronous()) else {
             return 0.0;
         };
@@ -148,8 +146,7 @@ impl TraceStats {
     }
 
     /// Frames per second of the networks without the rest of the pipeline: frames per second of inference times workers. `None`: none ran.
-    #[must_use]
-    pub fn inference_fps(&self, workers: usize) -> Option<f64> {
+    pub(crate) fn inference_fps(&self, workers: usize) -> Option<f64> {
         let numbers = RangeStats::from_times(
             self.level(Level::Detect)?
                 .without_warmup()
@@ -160,8 +157,7 @@ impl TraceStats {
     }
 
     /// Every range: each level, and each of its stages.
-    #[must_use]
-    pub fn rows(&self) -> Vec<Row> {
+    pub(crate) fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for run in &self.levels {
             let whole =
@@ -251,8 +247,7 @@ impl LevelStats {
     }
 
     /// The batches without the warm-up.
-    #[must_use]
-    pub fn without_warmup(&self) -> &[Batch] {
+    pub(crate) fn without_warmup(&self) -> &[Batch] {
         let end = self.batches.len().saturating_sub(self.dropped_back);
         self.batches
             .get(self.dropped_front..end)
@@ -302,7 +297,7 @@ fn per_second(items: usize, time: Duration) -> f64 {
 
 /// Statistics of one range of the pipeline.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// `level` or `level/stage`.
     pub name: String,
     /// Of all batches.
@@ -313,7 +308,7 @@ pub struct Row {
 
 /// Times of the batches of one range, in ms.
 #[derive(Debug, Clone, Serialize)]
-pub struct RangeStats {
+pub(crate) struct RangeStats {
     /// Batches that had this range.
     pub batches: usize,
     /// Frames in them.

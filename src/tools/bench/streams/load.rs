@@ -13,7 +13,7 @@ const FULL: f64 = 0.85;
 
 /// Load of one part over a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PartLoad {
+pub(crate) struct PartLoad {
     /// Its name.
     pub part: String,
     /// Number of its threads; of cores for the CPU.
@@ -26,7 +26,7 @@ pub struct PartLoad {
 
 /// What keeps one more stream from fitting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Limit {
+pub(crate) struct Limit {
     /// The part.
     pub part: String,
     /// The reason in a sentence.
@@ -145,8 +145,7 @@ pub(super) fn loads(
 }
 
 /// What limits a trial that did not keep up: with these loads, frames that were decoded late, and crops dropped.
-#[must_use]
-pub fn find_limit(loads: &[PartLoad], late: u64, dropped_crops: u64) -> Option<Limit> {
+pub(crate) fn find_limit(loads: &[PartLoad], late: u64, dropped_crops: u64) -> Option<Limit> {
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
     let of = |part: &PartLoad, text: String| Limit {
         part: part.part.clone(),

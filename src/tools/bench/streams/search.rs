@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// Trials of each number of streams so far.
 #[derive(Debug, Clone)]
-pub struct StreamSearch {
+pub(crate) struct StreamSearch {
     trials: BTreeMap<usize, Trials>,
     max: usize,
     repeat: u32,
@@ -18,7 +18,7 @@ pub struct StreamSearch {
 
 /// Trials of one number of streams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Trials {
+pub(crate) struct Trials {
     /// Trials in which every stream kept up.
     pub passed: u32,
     /// The others.
@@ -27,7 +27,7 @@ pub struct Trials {
 
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct StreamFit {
+pub(crate) struct StreamFit {
     /// The largest number of streams that fit, by the majority of its trials; 0: not even one.
     pub streams: usize,
     /// Trials of that number.
@@ -44,8 +44,7 @@ pub struct StreamFit {
 
 impl Trials {
     /// All trials.
-    #[must_use]
-    pub fn count(self) -> u32 {
+    pub(crate) fn count(self) -> u32 {
         self.passed + self.failed
     }
 
@@ -57,8 +56,7 @@ impl Trials {
 
 impl StreamSearch {
     /// A search up to `max` streams; the numbers on both sides of the answer are tried `repeat` times. Both are at least 1.
-    #[must_use]
-    pub fn new(max: usize, repeat: u32) -> Self {
+    pub(crate) fn new(max: usize, repeat: u32) -> Self {
         Self {
             trials: BTreeMap::new(),
             max: max.max(1),
@@ -67,8 +65,7 @@ impl StreamSearch {
     }
 
     /// The number of streams to try next; `None` at the end of the search.
-    #[must_use]
-    pub fn next_count(&self) -> Option<usize> {
+    pub(crate) fn next_count(&self) -> Option<usize> {
         // Where trials contradict each other, one more decides.
         let is_open = |(_, trials): &(&usize, &Trials)| trials.fits().is_none();
         if let Some((count, _)) = self.trials.iter().find(is_open) {
@@ -88,7 +85,7 @@ impl StreamSearch {
     }
 
     /// Records whether a trial of `count` streams kept up.
-    pub fn record(&mut self, count: usize, has_kept_up: bool) {
+    pub(crate) fn record(&mut self, count: usize, has_kept_up: bool) {
         let trials = self.trials.entry(count).or_default();
         match has_kept_up {
             true => trials.passed += 1,
@@ -97,8 +94,7 @@ impl StreamSearch {
     }
 
     /// The answer of the trials so far.
-    #[must_use]
-    pub fn result(&self) -> StreamFit {
+    pub(crate) fn result(&self) -> StreamFit {
         let streams = self.largest_that_fits();
         let first_failure = self.trials.iter().find(|(_, trials)| trials.failed > 0);
         let below = |count: usize| {

@@ -3,8 +3,8 @@
 
 use jetwatch_tables::{Align, TextTable};
 
-use super::series::Trial;
-use super::{Limit, StreamFit};
+use super::Trial;
+use crate::streams::{Limit, StreamFit};
 
 /// Length of the longest bar.
 const BAR: f64 = 30.0;
@@ -184,9 +184,8 @@ fn answer(fit: &StreamFit, trials: &[Trial], rate: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Trials;
-    use crate::streams::TrialResult;
-    use crate::streams::trial::StreamResult;
+    use crate::streams::search::Trials;
+    use crate::streams::trial::{StreamResult, TrialResult};
 
     fn run(count: usize, dropped: u64) -> Trial {
         let sources = (1..=count).map(|number| StreamResult {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs the trials of `jetwatch bench --streams`, each in a process of its own, and writes `series.json`.
 
+mod text;
+
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use jetwatch_telemetry::StopToken;
 
-use super::{Limit, StreamSearch, TrialResult, find_limit, text};
+use crate::output::write;
 use crate::processes::{MakeCommand, Point};
-use crate::run::write;
-use crate::series::{SERIES, SeriesResult};
+use crate::results::{SERIES, SeriesResult};
+use crate::streams::{Limit, StreamSearch, TrialResult, find_limit};
 use crate::system_info::machine_of;
 use crate::{BenchOptions, StreamGoal};
 

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The results of a series: what `series.json` holds of each point, and of each of its runs.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{RunCost, SecondaryResult, Statistics};
+
+/// The name of the result.
+pub(super) const SERIES: &str = "series.json";
+
+/// Results of one point.
+#[derive(Default, Serialize)]
+pub(super) struct PointResult {
+    pub(super) name: String,
+    pub(super) settings: Vec<String>,
+    pub(super) runs: Vec<RunResult>,
+    /// Frames per second of the runs without an error.
+    pub(super) fps: Option<Statistics>,
+    /// 95 % confidence interval of their mean: from run to run, or within the only run.
+    pub(super) fps_interval_95: Option<(f64, f64)>,
+    pub(super) inference_fps: Option<Statistics>,
+    /// Of each secondary network, means over the runs without an error.
+    pub(super) secondary: Vec<SecondaryResult>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Result of one run of one point.
+#[derive(Default, Serialize)]
+pub(super) struct RunResult {
+    pub(super) round: u32,
+    pub(super) folder: PathBuf,
+    /// Frames per second, summed over the processes.
+    pub(super) fps: Option<f64>,
+    pub(super) inference_fps: Option<f64>,
+    /// Standard error of `fps`, from the times of batches in this run.
+    pub(super) fps_standard_error: Option<f64>,
+    /// Number of blocks of batches behind it.
+    pub(super) fps_blocks: Option<usize>,
+    /// Time of the GPU for a frame, in ms, mean over the processes.
+    pub(super) gpu_ms_per_frame: Option<f64>,
+    /// Of each secondary network.
+    pub(super) secondary: Vec<SecondaryResult>,
+    /// Name of the machine, and its number of processors.
+    pub(super) machine: Value,
+    /// Description of the detector.
+    pub(super) detector: Option<String>,
+    /// What a frame costs, of the only process.
+    #[serde(skip)]
+    pub(super) cost: Option<RunCost>,
+    pub(super) error: Option<String>,
+}
+
+/// Results of all runs.
+#[derive(Debug)]
+pub struct SeriesResult {
+    /// As it was written.
+    pub document: Value,
+    /// The document as a table.
+    pub table: String,
+    /// The file that holds the document.
+    pub path: PathBuf,
+    /// A summary of failed runs.
+    pub failure: Option<String>,
+}
