@@ -13,7 +13,7 @@ use super::metrics::CaptureMetrics;
 use self::limits::{LIMITS, StageLimit};
 
 /// One rule.
-pub struct Rule {
+pub(crate) struct Rule {
     /// Name of the rule.
     pub name: &'static str,
     /// When it applies.
@@ -44,7 +44,7 @@ impl Rule {
 }
 
 /// All rules, the most important first.
-pub fn rules() -> impl Iterator<Item = &'static Rule> {
+pub(crate) fn rules() -> impl Iterator<Item = &'static Rule> {
     rules::FIRST.iter().chain(LIMITS).chain(rules::OTHERS)
 }
 
@@ -68,8 +68,7 @@ pub struct Finding {
 /// The findings of all rules in a capture or a benchmark, the most important first: those about the stage that limits the pipeline,
 /// then others. Where no rule explains that stage, one says that it is nearest to its limit. Where the shares of the detectors'
 /// time are known, but no path through the stages, the largest comes last.
-#[must_use]
-pub fn advise(metrics: &CaptureMetrics) -> Vec<Finding> {
+pub(crate) fn advise(metrics: &CaptureMetrics) -> Vec<Finding> {
     let limit = metrics.limit.map(|limit| limit.stage);
     let findings = rules().filter_map(|rule| {
         let (text, numbers) = rule.evaluate(metrics)?;

@@ -82,7 +82,7 @@ pub struct Analysis {
     /// Summary for comparisons.
     pub summary: ReportSummary,
     /// Data of the plots.
-    pub plot: Option<Plot>,
+    pub(crate) plot: Option<Plot>,
     /// The series, where the file is the `series.json` of a benchmark.
     pub series: Option<Series>,
     /// What the capture did not record, each as a line with the remedy.

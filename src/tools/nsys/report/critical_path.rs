@@ -21,7 +21,7 @@ use self::walk::Walk;
 
 /// Times of one stage.
 #[derive(Debug, Clone, PartialEq)]
-pub struct StageTimes {
+pub(crate) struct StageTimes {
     /// The stage.
     pub stage: Stage,
     /// Threads that ran it.
@@ -63,7 +63,7 @@ impl StageTimes {
 
 /// Where the images of a capture come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum InputKind {
+pub(crate) enum InputKind {
     /// Live sources only.
     Camera,
     /// Files only.
@@ -75,7 +75,7 @@ pub enum InputKind {
 
 /// All recorded stages, in the order of a frame.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct CriticalPath {
+pub(crate) struct CriticalPath {
     /// One entry per stage.
     pub stages: Vec<StageTimes>,
     /// From the first begin to the last end of a stage, in ns, after the warm-up.
@@ -92,7 +92,7 @@ pub struct CriticalPath {
 
 /// A part of the critical path: a time of one thread, in ns, at work or waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Segment {
+pub(crate) struct Segment {
     /// The thread.
     pub thread: ThreadIndex,
     /// Begin.
@@ -123,8 +123,7 @@ const SATURATED: f64 = 0.8;
 
 impl CriticalPath {
     /// Of a capture's ranges in jetwatch's domain; without stages where there are none.
-    #[must_use]
-    pub fn from_capture(context: &AnalysisContext<'_>) -> Self {
+    pub(crate) fn from_capture(context: &AnalysisContext<'_>) -> Self {
         let names = StageNames::from_capture(context.capture);
         let steps = Steps::from_capture(context, &names);
         let Some((from, until)) = steps.span() else {
@@ -196,8 +195,7 @@ impl CriticalPath {
     }
 
     /// Whether images are decoded in hardware: they stay in the decoder, and no thread works on them.
-    #[must_use]
-    pub fn decodes_in_hardware(&self) -> bool {
+    pub(crate) fn decodes_in_hardware(&self) -> bool {
         let decode = self.stage(Stage::VideoDecode);
         decode.is_some_and(|times| times.threads == 0 && times.stay_ns.is_some())
     }
@@ -214,35 +212,30 @@ impl CriticalPath {
     }
 
     /// The stage that took most of the critical path.
-    #[must_use]
-    pub fn limit(&self) -> Option<Stage> {
+    pub(crate) fn limit(&self) -> Option<Stage> {
         let stages = self.stages.iter().filter(|times| times.critical_ns > 0);
         let most = stages.max_by_key(|times| times.critical_ns);
         most.map(|times| times.stage)
     }
 
     /// The times of a stage, if it was recorded.
-    #[must_use]
-    pub fn stage(&self, stage: Stage) -> Option<&StageTimes> {
+    pub(crate) fn stage(&self, stage: Stage) -> Option<&StageTimes> {
         self.stages.iter().find(|times| times.stage == stage)
     }
 
     /// Share of its threads' time that a stage took, 0 to 1; zero if it was not recorded.
-    #[must_use]
-    pub fn share(&self, stage: Stage) -> f64 {
+    pub(crate) fn share(&self, stage: Stage) -> f64 {
         self.stage(stage).map_or(0.0, |times| times.share)
     }
 
     /// Share of the critical path that a stage took, 0 to 1.
-    #[must_use]
-    pub fn critical_share(&self, stage: Stage) -> f64 {
+    pub(crate) fn critical_share(&self, stage: Stage) -> f64 {
         let own = self.stage(stage).map_or(0, |times| times.critical_ns);
         own as f64 / (self.critical_ns as f64).max(1.0)
     }
 
     /// As a table.
-    #[must_use]
-    pub fn table(&self) -> Table {
+    pub(crate) fn table(&self) -> Table {
         // Where no GPU was traced, its time is unknown.
         let has_gpu = self.stages.iter().any(|times| times.gpu_ns > 0);
         let title = match self.warmup_ns {

@@ -10,11 +10,11 @@ use std::cmp::Reverse;
 use super::capture::{Capture, Style};
 
 /// No parent.
-pub const NO_RANGE: u32 = u32::MAX;
+pub(crate) const NO_RANGE: u32 = u32::MAX;
 
 /// Nesting of ranges.
 #[derive(Debug)]
-pub struct Nesting {
+pub(crate) struct Nesting {
     /// Ranges that began and ended on one thread, by thread, begin and length.
     pub order: Vec<u32>,
     /// For each range of the capture the shortest that it is in on its thread, or [`NO_RANGE`].
@@ -25,8 +25,7 @@ pub struct Nesting {
 
 impl Nesting {
     /// Of all ranges of the capture.
-    #[must_use]
-    pub fn from_capture(capture: &Capture) -> Self {
+    pub(crate) fn from_capture(capture: &Capture) -> Self {
         let ranges = &capture.ranges;
         let mut order: Vec<u32> = (0..ranges.len() as u32)
             .filter(|at| ranges[*at as usize].style != Style::CrossThread)
@@ -64,8 +63,7 @@ impl Nesting {
     }
 
     /// The range and all that it is in, the outermost first.
-    #[must_use]
-    pub fn stack(&self, range: u32) -> Vec<u32> {
+    pub(crate) fn stack(&self, range: u32) -> Vec<u32> {
         let mut stack = vec![range];
         let mut at = self.parent[range as usize];
         while at != NO_RANGE {
@@ -79,7 +77,7 @@ impl Nesting {
 
 /// A range with GPU operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Projected {
+pub(crate) struct Projected {
     /// Index of the range.
     pub range: u32,
     /// Begin of the first operation, in ns.
@@ -93,8 +91,11 @@ pub struct Projected {
 }
 
 /// All projections, in the order of the capture's ranges.
-#[must_use]
-pub fn project(capture: &Capture, nesting: &Nesting, pairs: &[(u32, u32)]) -> Vec<Projected> {
+pub(crate) fn project(
+    capture: &Capture,
+    nesting: &Nesting,
+    pairs: &[(u32, u32)],
+) -> Vec<Projected> {
     let empty = Projected {
         range: NO_RANGE,
         start: i64::MAX,
@@ -161,8 +162,7 @@ pub fn project(capture: &Capture, nesting: &Nesting, pairs: &[(u32, u32)]) -> Ve
 
 /// Calls with the operations that they made, by thread, begin and correlation id. An operation whose process is not known
 /// belongs to every call of its id.
-#[must_use]
-pub fn pairs(capture: &Capture) -> Vec<(u32, u32)> {
+pub(crate) fn pairs(capture: &Capture) -> Vec<(u32, u32)> {
     let mut processes: Vec<i64> = capture
         .streams
         .iter()

@@ -14,11 +14,11 @@ use super::on_demand::CoreWait;
 use super::stages::{DETECTOR_STAGES, StageNames};
 use super::tables::{AnalysisContext, BusyTimes, is_pageable_async, is_sync_copy};
 
-pub use self::async_stages::{Rendering, SecondaryBatches};
+pub(super) use self::async_stages::{Rendering, SecondaryBatches};
 
 /// Numbers of one capture. Shares are 0 to 1.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct CaptureMetrics {
+pub(crate) struct CaptureMetrics {
     /// Length of the pipeline's work, in ns.
     pub span_ns: i64,
     /// Length of the warm-up that is left out, in ns.
@@ -83,7 +83,7 @@ pub struct CaptureMetrics {
 
 /// The stage that limits the pipeline.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limit {
+pub(crate) struct Limit {
     /// The stage.
     pub stage: Stage,
     /// Its share of the time of its threads, 0 to 1.
@@ -94,7 +94,7 @@ pub struct Limit {
 
 /// Loads of units that work beside the CPU and the GPU, 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct UnitLoads {
+pub(crate) struct UnitLoads {
     /// The video decoder.
     pub nvdec: Option<f64>,
     /// The video image compositor.
@@ -127,8 +127,10 @@ const PUBLISHING_THREADS: [&str; 4] = [
 
 impl CaptureMetrics {
     /// Of a capture and its stages.
-    #[must_use]
-    pub fn from_capture(context: &AnalysisContext<'_>, critical_path: &CriticalPath) -> Self {
+    pub(crate) fn from_capture(
+        context: &AnalysisContext<'_>,
+        critical_path: &CriticalPath,
+    ) -> Self {
         let capture = context.capture;
         let (from, until) = if critical_path.stages.is_empty() {
             capture.span().unwrap_or_default()

@@ -5,32 +5,33 @@
 //! `input_files` finds the files, `input` identifies one, `capture` holds the events of a profile, `tables` and `critical_path` summarize them,
 //! `stages` classifies ranges, `advice` derives the verdict, `compare` compares several reports, `html` draws them. [`analyze`] is the entry point.
 
-pub mod advice;
+mod advice;
 mod analysis;
 mod benchmark;
 pub mod capture;
 pub mod compare;
-pub mod critical_path;
+mod critical_path;
 mod error;
-pub mod gpu_projection;
+mod gpu_projection;
 mod html;
 mod input;
 mod input_files;
 mod layers_json;
-pub mod metrics;
+mod metrics;
 mod on_demand;
 mod plot;
-pub mod schema;
+mod schema;
 pub mod series;
 mod stages;
 mod summary;
-pub mod summary_stats;
+mod summary_stats;
 pub mod table;
-pub mod tables;
+mod tables;
 
+pub use advice::Finding;
 pub use analysis::{ALL_TABLES, Analysis, Plots, Request, VERDICT, analyze, table_names};
 pub use benchmark::run_findings;
 pub use error::ReportError;
 pub use html::page;
 pub use input_files::{find_reports, titles};
-pub use summary::{Load, PROFILE_KEY, RangeSummary, ReportSummary, Throughput, Workload};
+pub use summary::{PROFILE_KEY, ReportSummary};

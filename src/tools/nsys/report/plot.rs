@@ -19,7 +19,7 @@ const MAX_DEPTH: u16 = 4;
 
 /// Plot data of one report. Times are in ns from `start`.
 #[derive(Debug, Serialize)]
-pub struct Plot {
+pub(crate) struct Plot {
     /// Begin, in ns of the capture.
     start: i64,
     /// Length in ns.
@@ -88,8 +88,7 @@ struct Track {
 
 impl Plot {
     /// Of a capture.
-    #[must_use]
-    pub fn from_capture(context: &AnalysisContext<'_>) -> Self {
+    pub(crate) fn from_capture(context: &AnalysisContext<'_>) -> Self {
         let capture = context.capture;
         let (from, until) = capture.span().unwrap_or_default();
         let mut labels = Labels::default();

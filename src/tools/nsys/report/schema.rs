@@ -13,7 +13,7 @@ use super::ReportError;
 
 /// One table with its required and optional columns.
 #[derive(Debug)]
-pub struct TableShape {
+pub(crate) struct TableShape {
     /// Its name.
     pub name: &'static str,
     /// Content of the table, as text.
@@ -29,7 +29,7 @@ pub struct TableShape {
 const TRACE_CUDA: &str = "profile with --trace=cuda, on a machine where the GPU is used";
 
 /// NVTX ranges and marks, domains and thread names.
-pub const NVTX: TableShape = TableShape {
+pub(crate) const NVTX: TableShape = TableShape {
     name: "NVTX_EVENTS",
     content: "NVTX range",
     advice: "profile with --trace=nvtx",
@@ -48,7 +48,7 @@ pub const NVTX: TableShape = TableShape {
 };
 
 /// Calls of the CUDA runtime and driver.
-pub const CALLS: TableShape = TableShape {
+pub(crate) const CALLS: TableShape = TableShape {
     name: "CUPTI_ACTIVITY_KIND_RUNTIME",
     content: "call of CUDA",
     advice: TRACE_CUDA,
@@ -57,7 +57,7 @@ pub const CALLS: TableShape = TableShape {
 };
 
 /// Kernels.
-pub const KERNELS: TableShape = TableShape {
+pub(crate) const KERNELS: TableShape = TableShape {
     name: "CUPTI_ACTIVITY_KIND_KERNEL",
     content: "kernel",
     advice: TRACE_CUDA,
@@ -77,7 +77,7 @@ pub const KERNELS: TableShape = TableShape {
 };
 
 /// Copies.
-pub const COPIES: TableShape = TableShape {
+pub(crate) const COPIES: TableShape = TableShape {
     name: "CUPTI_ACTIVITY_KIND_MEMCPY",
     content: "copy",
     advice: TRACE_CUDA,
@@ -95,7 +95,7 @@ pub const COPIES: TableShape = TableShape {
 };
 
 /// Memory sets.
-pub const SETS: TableShape = TableShape {
+pub(crate) const SETS: TableShape = TableShape {
     name: "CUPTI_ACTIVITY_KIND_MEMSET",
     content: "memory set",
     advice: TRACE_CUDA,
@@ -104,7 +104,7 @@ pub const SETS: TableShape = TableShape {
 };
 
 /// CUDA graphs that were traced as a whole.
-pub const GRAPHS: TableShape = TableShape {
+pub(crate) const GRAPHS: TableShape = TableShape {
     name: "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
     content: "CUDA graph",
     advice: TRACE_CUDA,
@@ -113,7 +113,7 @@ pub const GRAPHS: TableShape = TableShape {
 };
 
 /// Calls of the operating system's libraries.
-pub const WAITS: TableShape = TableShape {
+pub(crate) const WAITS: TableShape = TableShape {
     name: "OSRT_API",
     content: "wait in the operating system's libraries",
     advice: "profile with --trace=osrt",
@@ -122,7 +122,7 @@ pub const WAITS: TableShape = TableShape {
 };
 
 /// All texts.
-pub const STRINGS: TableShape = TableShape {
+pub(crate) const STRINGS: TableShape = TableShape {
     name: "StringIds",
     content: "text",
     advice: "it is not an export of nsys, or a truncated one: export it again with nsys export --type sqlite",
@@ -131,7 +131,7 @@ pub const STRINGS: TableShape = TableShape {
 };
 
 /// Names of threads as the operating system has them.
-pub const THREADS: TableShape = TableShape {
+pub(crate) const THREADS: TableShape = TableShape {
     name: "ThreadNames",
     content: "thread name",
     advice: "export it again",
@@ -140,7 +140,7 @@ pub const THREADS: TableShape = TableShape {
 };
 
 /// Threads put on a core and taken off it.
-pub const SCHEDULING: TableShape = TableShape {
+pub(crate) const SCHEDULING: TableShape = TableShape {
     name: "SCHED_EVENTS",
     content: "scheduling of threads",
     advice: "profile with jetwatch profile --sampling on or nsys --cpuctxsw=process-tree, on a machine whose kernel.perf_event_paranoid allows it",
@@ -151,7 +151,7 @@ pub const SCHEDULING: TableShape = TableShape {
 const SAMPLE: &str = "profile with jetwatch profile --sampling on or nsys --sample=process-tree, on a machine whose kernel.perf_event_paranoid allows it";
 
 /// Samples of running threads.
-pub const SAMPLES: TableShape = TableShape {
+pub(crate) const SAMPLES: TableShape = TableShape {
     name: "COMPOSITE_EVENTS",
     content: "sample of call stacks",
     advice: SAMPLE,
@@ -160,7 +160,7 @@ pub const SAMPLES: TableShape = TableShape {
 };
 
 /// Functions on the stacks of samples.
-pub const SAMPLE_FRAMES: TableShape = TableShape {
+pub(crate) const SAMPLE_FRAMES: TableShape = TableShape {
     name: "SAMPLING_CALLCHAINS",
     content: "call stack",
     advice: SAMPLE,
@@ -172,7 +172,7 @@ const SAMPLE_GPU: &str =
     "profile with nsys --gpu-metrics-device=all as root, on a GPU that nsys supports for it";
 
 /// Sampled metrics of GPUs.
-pub const GPU_METRICS: TableShape = TableShape {
+pub(crate) const GPU_METRICS: TableShape = TableShape {
     name: "GPU_METRICS",
     content: "metric of a GPU",
     advice: SAMPLE_GPU,
@@ -181,7 +181,7 @@ pub const GPU_METRICS: TableShape = TableShape {
 };
 
 /// Names of the metrics of GPUs.
-pub const GPU_METRIC_NAMES: TableShape = TableShape {
+pub(crate) const GPU_METRIC_NAMES: TableShape = TableShape {
     name: "TARGET_INFO_GPU_METRICS",
     content: "name of a GPU's metric",
     advice: SAMPLE_GPU,
@@ -213,7 +213,7 @@ fn without_output_options(command: &str) -> Option<String> {
 
 /// An open export of nsys.
 #[derive(Debug)]
-pub struct Export {
+pub(crate) struct Export {
     /// The file.
     pub path: PathBuf,
     /// The file that errors name: the report from which nsys exported it, or itself.
@@ -230,7 +230,7 @@ impl Export {
     ///
     /// # Errors
     /// The file is damaged, or not an export of nsys.
-    pub fn open(path: &Path, shown: &Path) -> Result<Self, ReportError> {
+    pub(crate) fn open(path: &Path, shown: &Path) -> Result<Self, ReportError> {
         let mut export = Self {
             path: path.to_owned(),
             source: shown.to_owned(),
@@ -278,7 +278,7 @@ impl Export {
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub fn connect(&self) -> Result<Connection, ReportError> {
+    pub(crate) fn connect(&self) -> Result<Connection, ReportError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)
             .map_err(|cause| self.database_error(cause))?;
@@ -289,8 +289,7 @@ impl Export {
     }
 
     /// The version as text, for errors and headings.
-    #[must_use]
-    pub fn version(&self) -> String {
+    pub(crate) fn version(&self) -> String {
         match (&self.nsys, &self.schema) {
             (Some(nsys), Some(schema)) => format!("nsys {nsys}, schema {schema}"),
             (Some(nsys), None) => format!("nsys {nsys}"),
@@ -300,8 +299,7 @@ impl Export {
     }
 
     /// The command line of the profiled program, where the metadata of the capture has one that runs jetwatch.
-    #[must_use]
-    pub fn command(&self) -> Option<String> {
+    pub(crate) fn command(&self) -> Option<String> {
         let columns = self.tables.get(CAPTURE_METADATA)?;
         if !columns.iter().any(|column| column == "value") {
             return None;
@@ -316,14 +314,12 @@ impl Export {
     }
 
     /// Whether the table is there.
-    #[must_use]
-    pub fn has(&self, shape: &TableShape) -> bool {
+    pub(crate) fn has(&self, shape: &TableShape) -> bool {
         self.tables.contains_key(shape.name)
     }
 
     /// Whether the table has the column.
-    #[must_use]
-    pub fn has_column(&self, shape: &TableShape, column: &str) -> bool {
+    pub(crate) fn has_column(&self, shape: &TableShape, column: &str) -> bool {
         self.tables
             .get(shape.name)
             .is_some_and(|columns| columns.iter().any(|name| name == column))
@@ -333,7 +329,7 @@ impl Export {
     ///
     /// # Errors
     /// The table or one of the columns is missing.
-    pub fn require(&self, shape: &TableShape) -> Result<(), ReportError> {
+    pub(crate) fn require(&self, shape: &TableShape) -> Result<(), ReportError> {
         if !self.has(shape) {
             return Err(ReportError::NoTable {
                 path: self.source.clone(),
@@ -351,8 +347,7 @@ impl Export {
     }
 
     /// A query for the required and the optional columns in order, NULL for missing ones, the row's number last.
-    #[must_use]
-    pub fn query(&self, shape: &TableShape) -> String {
+    pub(crate) fn query(&self, shape: &TableShape) -> String {
         let needed = shape.required.iter().map(|column| format!("\"{column}\""));
         let optional = shape.optional.iter().map(|column| {
             if self.has_column(shape, column) {
@@ -366,8 +361,7 @@ impl Export {
     }
 
     /// The error for a missing column.
-    #[must_use]
-    pub fn no_column(&self, shape: &TableShape, column: &str) -> ReportError {
+    pub(crate) fn no_column(&self, shape: &TableShape, column: &str) -> ReportError {
         ReportError::NoColumn {
             path: self.source.clone(),
             table: shape.name.to_owned(),
@@ -377,8 +371,7 @@ impl Export {
     }
 
     /// The error for a failure of SQLite.
-    #[must_use]
-    pub fn database_error(&self, cause: rusqlite::Error) -> ReportError {
+    pub(crate) fn database_error(&self, cause: rusqlite::Error) -> ReportError {
         ReportError::Database {
             path: self.source.clone(),
             cause,

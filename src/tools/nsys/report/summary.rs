@@ -15,75 +15,76 @@ use super::stages::{StageNames, stage_of};
 use super::summary_stats::{SummaryStats, group_by_key};
 use super::tables::AnalysisContext;
 
-pub use self::load::Load;
-pub use self::profile_notes::{PROFILE_KEY, noted_command};
-pub use self::throughput::Throughput;
+pub(super) use self::load::Load;
+pub use self::profile_notes::PROFILE_KEY;
+pub(super) use self::profile_notes::noted_command;
+pub(super) use self::throughput::Throughput;
 
 /// Summary of one report.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReportSummary {
     /// Title of the report.
-    pub title: String,
+    pub(crate) title: String,
     /// Program and version that wrote it.
-    pub version: String,
+    pub(crate) version: String,
     /// Length in ns, if known.
-    pub span_ns: Option<i64>,
+    pub(crate) span_ns: Option<i64>,
     /// Share of the time in which its GPU was busy, 0 to 1.
-    pub gpu_busy: Option<f64>,
+    pub(crate) gpu_busy: Option<f64>,
     /// Its frames per second, where it records frames.
-    pub throughput: Option<Throughput>,
+    pub(crate) throughput: Option<Throughput>,
     /// What its processes and GPUs did.
-    pub loads: Vec<Load>,
+    pub(crate) loads: Vec<Load>,
     /// Its ranges by name.
-    pub ranges: Vec<RangeSummary>,
+    pub(crate) ranges: Vec<RangeSummary>,
     /// The workload.
-    pub workload: Workload,
+    pub(crate) workload: Workload,
     /// Rules of the verdict that applied.
-    pub rules: Vec<&'static str>,
+    pub(crate) rules: Vec<&'static str>,
 }
 
 /// Summary of a range. Times in ns.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct RangeSummary {
+pub(crate) struct RangeSummary {
     /// Domain and text, or the path in a benchmark.
-    pub name: String,
+    pub(crate) name: String,
     /// Number of instances; `None` where only a mean is known.
-    pub count: Option<u64>,
+    pub(crate) count: Option<u64>,
     /// Mean time on the CPU.
-    pub cpu_ns: f64,
+    pub(crate) cpu_ns: f64,
     /// Standard deviation; `None` where the times of single instances are unknown.
-    pub cpu_deviation_ns: Option<f64>,
+    pub(crate) cpu_deviation_ns: Option<f64>,
     /// Sum of the times on the CPU; the mean where the number of instances is unknown.
-    pub cpu_total_ns: f64,
+    pub(crate) cpu_total_ns: f64,
     /// Median time on the CPU.
-    pub median_ns: f64,
+    pub(crate) median_ns: f64,
     /// Longest time on the CPU.
-    pub max_ns: f64,
+    pub(crate) max_ns: f64,
     /// Number of outliers: more than three times the distance of the quartiles above the upper one.
-    pub outliers: u64,
+    pub(crate) outliers: u64,
     /// Time of the outliers above the median, summed up.
-    pub outlier_excess_ns: f64,
+    pub(crate) outlier_excess_ns: f64,
     /// Mean time on the GPU, projected; `None` without GPU work.
-    pub gpu_ns: Option<f64>,
+    pub(crate) gpu_ns: Option<f64>,
 }
 
 /// The workload of a report, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Workload {
+pub(crate) struct Workload {
     /// Number of source threads.
-    pub sources: BTreeSet<String>,
+    pub(crate) sources: BTreeSet<String>,
     /// Maximum number of frames in a batch.
-    pub batch_size: Option<u64>,
+    pub(crate) batch_size: Option<u64>,
     /// Kernels.
-    pub kernels: BTreeSet<String>,
+    pub(crate) kernels: BTreeSet<String>,
     /// The configuration that the benchmark recorded: a hash.
-    pub config: Option<String>,
+    pub(crate) config: Option<String>,
     /// What the series of the report varies, with the value of this report: key and value.
-    pub varied: BTreeMap<String, String>,
+    pub(crate) varied: BTreeMap<String, String>,
     /// The configuration without what is varied: a hash.
-    pub base: Option<String>,
+    pub(crate) base: Option<String>,
     /// The configuration's file with the keys that were set on the command line. Older benchmarks state no `base`.
-    pub settings: Option<(String, BTreeMap<String, String>)>,
+    pub(crate) settings: Option<(String, BTreeMap<String, String>)>,
 }
 
 impl RangeSummary {
@@ -100,8 +101,7 @@ impl RangeSummary {
 
 impl ReportSummary {
     /// Of a capture.
-    #[must_use]
-    pub fn from_capture(
+    pub(crate) fn from_capture(
         context: &AnalysisContext<'_>,
         gpu_busy: Option<f64>,
         findings: &[Finding],
@@ -152,8 +152,7 @@ impl ReportSummary {
     }
 
     /// A range by its name.
-    #[must_use]
-    pub fn range(&self, name: &str) -> Option<&RangeSummary> {
+    pub(crate) fn range(&self, name: &str) -> Option<&RangeSummary> {
         self.ranges.iter().find(|range| range.name == name)
     }
 }

@@ -7,7 +7,7 @@ use foldhash::HashMap;
 
 /// Numbers of a set of values. With one value alone the deviation is zero.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SummaryStats {
+pub(crate) struct SummaryStats {
     /// Sum.
     pub total: i64,
     /// Number of values.
@@ -26,8 +26,7 @@ pub struct SummaryStats {
 
 impl SummaryStats {
     /// Computes the statistics; reorders `values`. `None` without values.
-    #[must_use]
-    pub fn from_values(values: &mut [i64]) -> Option<Self> {
+    pub(crate) fn from_values(values: &mut [i64]) -> Option<Self> {
         let (min, max) = (*values.iter().min()?, *values.iter().max()?);
         let (total, count) = (values.iter().sum::<i64>(), values.len());
         let mean = total as f64 / count as f64;
@@ -62,7 +61,7 @@ fn median(values: &mut [i64]) -> f64 {
 }
 
 /// The statistics of the values of each key, keys in the order of their first occurrence. `rows` is iterated twice.
-pub fn stats_by_key<K: Hash + Eq + Clone>(
+pub(crate) fn stats_by_key<K: Hash + Eq + Clone>(
     rows: impl Iterator<Item = (K, i64)> + Clone,
 ) -> Vec<(K, SummaryStats)> {
     let of_all = group_by_key(rows, SummaryStats::from_values);
@@ -73,7 +72,7 @@ pub fn stats_by_key<K: Hash + Eq + Clone>(
 }
 
 /// The result of `make` for the values of each key, keys in the order of their first occurrence. `rows` is iterated twice.
-pub fn group_by_key<K: Hash + Eq + Clone, T>(
+pub(crate) fn group_by_key<K: Hash + Eq + Clone, T>(
     rows: impl Iterator<Item = (K, i64)> + Clone,
     mut make: impl FnMut(&mut [i64]) -> T,
 ) -> Vec<(K, T)> {

@@ -9,14 +9,16 @@ mod names;
 mod read;
 mod time_window;
 
-pub use read::{Progress, read};
-pub use time_window::{TimeWindow, find_range, parse_time};
+pub use read::Progress;
+pub(super) use read::read;
+pub(super) use time_window::find_range;
+pub use time_window::{TimeWindow, parse_time};
 
 use super::schema::Export;
 
 /// One profile.
 #[derive(Debug, Default)]
-pub struct Capture {
+pub(crate) struct Capture {
     /// Title: the file name.
     pub title: String,
     /// The version of the nsys that exported it, as text.
@@ -49,7 +51,7 @@ pub struct Capture {
 
 /// Traced kinds of events: the export has the table.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Content {
+pub(crate) struct Content {
     /// NVTX.
     pub ranges: bool,
     /// CUDA's calls.
@@ -68,8 +70,7 @@ pub struct Content {
 
 impl Content {
     /// Reads the kinds of events of an export.
-    #[must_use]
-    pub fn of_export(export: &Export) -> Self {
+    pub(crate) fn of_export(export: &Export) -> Self {
         use super::schema::{CALLS, COPIES, GRAPHS, KERNELS, NVTX, SETS, WAITS};
         Self {
             ranges: export.has(&NVTX),
@@ -83,21 +84,20 @@ impl Content {
     }
 
     /// Whether GPU operations were traced.
-    #[must_use]
-    pub const fn operations(self) -> bool {
+    pub(crate) const fn operations(self) -> bool {
         self.kernels || self.copies || self.sets || self.graphs
     }
 }
 
 /// Number of a name in [`Capture::names`].
-pub type Name = u32;
+pub(crate) type Name = u32;
 
 /// Number of a thread in [`Capture::threads`].
-pub type ThreadIndex = u16;
+pub(crate) type ThreadIndex = u16;
 
 /// One thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Thread {
+pub(crate) struct Thread {
     /// Machine, process and thread in one number, as nsys has it.
     pub global: i64,
     /// Name from NVTX, else from the operating system.
@@ -106,26 +106,22 @@ pub struct Thread {
 
 impl Thread {
     /// Machine and process.
-    #[must_use]
-    pub const fn global_process(&self) -> i64 {
+    pub(crate) const fn global_process(&self) -> i64 {
         self.global & !0x00ff_ffff
     }
 
     /// Process id.
-    #[must_use]
-    pub const fn process(&self) -> i64 {
+    pub(crate) const fn process(&self) -> i64 {
         (self.global >> 24) & 0x00ff_ffff
     }
 
     /// Thread id.
-    #[must_use]
-    pub const fn number(&self) -> i64 {
+    pub(crate) const fn number(&self) -> i64 {
         self.global & 0x00ff_ffff
     }
 
     /// Name, or the thread id without a name.
-    #[must_use]
-    pub fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         match &self.name {
             Some(name) => name.clone(),
             None => format!("thread {}", self.number()),
@@ -135,7 +131,7 @@ impl Thread {
 
 /// How a range was opened and closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Style {
+pub(crate) enum Style {
     /// On a stack of its thread.
     PushPop,
     /// By a handle.
@@ -146,8 +142,7 @@ pub enum Style {
 
 impl Style {
     /// Name in the tables of nsys.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
+    pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::PushPop => "PushPop",
             Self::StartEnd | Self::CrossThread => "StartEnd",
@@ -157,7 +152,7 @@ impl Style {
 
 /// One NVTX range. Times are in ns from the capture's start.
 #[derive(Debug, Clone, Copy)]
-pub struct Range {
+pub(crate) struct Range {
     /// Begin.
     pub start: i64,
     /// End; that of the capture's last event for a range that was still open.
@@ -178,15 +173,14 @@ pub struct Range {
 
 impl Range {
     /// Duration in ns.
-    #[must_use]
-    pub const fn duration(&self) -> i64 {
+    pub(crate) const fn duration(&self) -> i64 {
         self.end - self.start
     }
 }
 
 /// One call of the CUDA runtime or driver.
 #[derive(Debug, Clone, Copy)]
-pub struct Call {
+pub(crate) struct Call {
     /// Begin, in ns.
     pub start: i64,
     /// End, in ns.
@@ -201,7 +195,7 @@ pub struct Call {
 
 /// Kind of a GPU operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Ran a kernel; `detail` is a [`Launch`].
     Kernel,
     /// Copied; `detail` is a [`Transfer`].
@@ -214,7 +208,7 @@ pub enum Kind {
 
 /// One GPU operation.
 #[derive(Debug, Clone, Copy)]
-pub struct Operation {
+pub(crate) struct Operation {
     /// Begin, in ns.
     pub start: i64,
     /// End, in ns.
@@ -233,7 +227,7 @@ pub struct Operation {
 
 /// A CUDA stream: where operations run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Stream {
+pub(crate) struct Stream {
     /// Its process as nsys numbers it: machine and process, the thread's bits zero; `None` if the export does not contain it.
     pub process: Option<i64>,
     /// The GPU.
@@ -244,8 +238,7 @@ pub struct Stream {
 
 impl Stream {
     /// Its process's number; zero if the export does not contain it.
-    #[must_use]
-    pub fn process_number(&self) -> i64 {
+    pub(crate) fn process_number(&self) -> i64 {
         self.process
             .map_or(0, |global| (global >> 24) & 0x00ff_ffff)
     }
@@ -253,7 +246,7 @@ impl Stream {
 
 /// Grid and block of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Launch {
+pub(crate) struct Launch {
     /// Blocks in x, y, z.
     pub grid: [i32; 3],
     /// Threads of a block in x, y, z.
@@ -262,7 +255,7 @@ pub struct Launch {
 
 /// Size and ends of a copy or a set. Kinds are CUPTI's numbers, -1 where unknown.
 #[derive(Debug, Clone, Copy)]
-pub struct Transfer {
+pub(crate) struct Transfer {
     /// Bytes.
     pub bytes: i64,
     /// From where to where; -1 for a set.
@@ -279,7 +272,7 @@ pub struct Transfer {
 
 /// One call of the operating system's libraries.
 #[derive(Debug, Clone, Copy)]
-pub struct Wait {
+pub(crate) struct Wait {
     /// Begin, in ns.
     pub start: i64,
     /// End, in ns.
@@ -292,14 +285,12 @@ pub struct Wait {
 
 impl Capture {
     /// The text of a name.
-    #[must_use]
-    pub fn name(&self, name: Name) -> &str {
+    pub(crate) fn name(&self, name: Name) -> &str {
         &self.names[name as usize]
     }
 
     /// First begin and last end of all events, in ns; `None` without events.
-    #[must_use]
-    pub fn span(&self) -> Option<(i64, i64)> {
+    pub(crate) fn span(&self) -> Option<(i64, i64)> {
         let ranges = self.ranges.iter().map(|range| (range.start, range.end));
         let calls = self.calls.iter().map(|call| (call.start, call.end));
         let operations = self.operations.iter().map(|done| (done.start, done.end));

@@ -37,7 +37,7 @@ const WAIT_CLASS: i64 = 27;
 ///
 /// # Errors
 /// The database is damaged, or has more threads or streams than can be numbered.
-pub fn read(
+pub(crate) fn read(
     export: &Export,
     title: &str,
     window: TimeWindow,

@@ -24,16 +24,14 @@ impl Default for TimeWindow {
 
 impl TimeWindow {
     /// Whether an event overlaps it.
-    #[must_use]
-    pub const fn overlaps(&self, start: i64, end: i64) -> bool {
+    pub(crate) const fn overlaps(&self, start: i64, end: i64) -> bool {
         (start >= self.from && start < self.until)
             || (end >= self.from && end < self.until)
             || (start < self.from && end >= self.until)
     }
 
     /// The intersection of both.
-    #[must_use]
-    pub fn intersect(self, other: Self) -> Self {
+    pub(crate) fn intersect(self, other: Self) -> Self {
         Self {
             from: self.from.max(other.from),
             until: self.until.min(other.until),
@@ -75,7 +73,7 @@ const MAX_NAMES: usize = 20;
 ///
 /// # Errors
 /// The export has no NVTX ranges or not this one, or cannot be read.
-pub fn find_range(export: &Export, wanted: &str) -> Result<TimeWindow, ReportError> {
+pub(crate) fn find_range(export: &Export, wanted: &str) -> Result<TimeWindow, ReportError> {
     export.require(&NVTX)?;
     let (name, number) = match wanted.rsplit_once('#') {
         Some((name, number))

@@ -12,8 +12,7 @@ impl CriticalPath {
     /// The stage that `stage` waits for; `None` for the one that limits the pipeline, and where it was not recorded.
     ///
     /// A thread that runs the limiting stage is at work there. Another one waits for frames or for room, whichever takes longer.
-    #[must_use]
-    pub fn waits_for_stage(&self, stage: Stage) -> Option<Stage> {
+    pub(crate) fn waits_for_stage(&self, stage: Stage) -> Option<Stage> {
         let limit = self.limit();
         if limit == Some(stage) {
             return None;
@@ -52,8 +51,7 @@ impl CriticalPath {
     }
 
     /// What a stage waits for, as text.
-    #[must_use]
-    pub fn waits_for(&self, stage: Stage) -> &'static str {
+    pub(crate) fn waits_for(&self, stage: Stage) -> &'static str {
         if let Some(waited) = self.waits_for_stage(stage) {
             return waited.name();
         }

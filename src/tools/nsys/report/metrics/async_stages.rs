@@ -15,7 +15,7 @@ const MS: f64 = 1e6;
 
 /// Costs of a recorded frame.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Rendering {
+pub(crate) struct Rendering {
     /// Drawing one frame, in ns.
     pub draw_ns: f64,
     /// Handing it to the encoder, in ns per drawn frame.
@@ -28,7 +28,7 @@ pub struct Rendering {
 
 /// Batches of one secondary network.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct SecondaryBatches {
+pub(crate) struct SecondaryBatches {
     /// The network.
     pub name: String,
     /// Mean number of crops in a batch.

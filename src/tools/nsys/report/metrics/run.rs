@@ -21,8 +21,7 @@ const SATURATED: f64 = 0.8;
 
 impl CaptureMetrics {
     /// Of the numbers of a run, as `jetwatch bench` writes them below `run` and `meta`.
-    #[must_use]
-    pub fn from_run(run: &Value, meta: &Value) -> Self {
+    pub(crate) fn from_run(run: &Value, meta: &Value) -> Self {
         let networks = run["secondary"].as_array().into_iter().flatten();
         let mut metrics = Self {
             rendering: Rendering::from_run(run),

@@ -43,7 +43,7 @@ struct StageThread {
 
 /// The waits for cores of the stage that limits the pipeline.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CoreWait {
+pub(crate) struct CoreWait {
     /// The stage.
     pub stage: Stage,
     /// The thread that waited most.

@@ -21,8 +21,7 @@ use super::schema::{
 use super::table::Table;
 use super::tables::AnalysisContext;
 
-pub use core_waits::CoreWait;
-pub(super) use core_waits::CoreWaits;
+pub(super) use core_waits::{CoreWait, CoreWaits};
 pub(super) use scheduling::Schedule;
 
 /// An export with what several of these tables use.

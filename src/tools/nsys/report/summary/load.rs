@@ -11,7 +11,7 @@ use super::super::tables::AnalysisContext;
 
 /// Work of one process or one GPU.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Load {
+pub(crate) struct Load {
     /// `process 10` or `GPU 0`; empty: the whole report.
     pub part: String,
     /// Frames per second.
@@ -24,8 +24,7 @@ pub struct Load {
 
 impl Load {
     /// Loads of the processes of a capture, then of its GPUs.
-    #[must_use]
-    pub fn from_capture(context: &AnalysisContext<'_>) -> Vec<Self> {
+    pub(crate) fn from_capture(context: &AnalysisContext<'_>) -> Vec<Self> {
         let capture = context.capture;
         let stage_of = StageNames::from_capture(capture);
         let nesting = context.nesting();

@@ -15,8 +15,7 @@ const EXTENSION: &str = "stats.json";
 pub const PROFILE_KEY: &str = "profile";
 
 /// The command that runs the workload of a report, as `jetwatch profile` notes it next to the report.
-#[must_use]
-pub fn noted_command(path: &Path) -> Option<String> {
+pub(crate) fn noted_command(path: &Path) -> Option<String> {
     let bytes = fs::read(path.with_extension(EXTENSION)).ok()?;
     let stats = serde_json::from_slice::<Value>(&bytes).ok()?;
     stats[PROFILE_KEY]["command"].as_str().map(str::to_owned)
@@ -25,7 +24,7 @@ pub fn noted_command(path: &Path) -> Option<String> {
 impl ReportSummary {
     /// Adds what stands next to the report `path`, as far as there is something: what its series varies, its configuration, and
     /// the CPU time of a frame.
-    pub fn add_profile_notes(&mut self, path: &Path) {
+    pub(crate) fn add_profile_notes(&mut self, path: &Path) {
         let Ok(bytes) = fs::read(path.with_extension(EXTENSION)) else {
             return;
         };

@@ -12,7 +12,7 @@ const S: f64 = 1e9;
 
 /// Frames per second of one report, after the first batch. Times per frame in ns.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Throughput {
+pub(crate) struct Throughput {
     /// Frames per second.
     pub fps: f64,
     /// The same with its error within the report; `None` where the report has no times of single batches, or fewer than three.
@@ -27,8 +27,7 @@ pub struct Throughput {
 
 impl Throughput {
     /// Of the stages in a capture; `None` if it has no inference with a number of frames, which only jetwatch records.
-    #[must_use]
-    pub fn from_capture(context: &AnalysisContext<'_>) -> Option<Self> {
+    pub(crate) fn from_capture(context: &AnalysisContext<'_>) -> Option<Self> {
         let capture = context.capture;
         let stage_of = StageNames::from_capture(capture);
         let mut ends = Vec::new();
@@ -74,8 +73,7 @@ impl Throughput {
     }
 
     /// Time from frame to frame, in ns.
-    #[must_use]
-    pub fn frame_ns(&self) -> Option<f64> {
+    pub(crate) fn frame_ns(&self) -> Option<f64> {
         (self.fps > 0.0).then(|| S / self.fps)
     }
 }

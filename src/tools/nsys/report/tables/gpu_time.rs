@@ -12,7 +12,7 @@ const INTERVALS: usize = 30;
 
 /// One GPU in one process: the times in which it did anything, however much at once.
 #[derive(Debug, Clone)]
-pub struct BusyTimes {
+pub(crate) struct BusyTimes {
     /// The process's number.
     pub process: i64,
     /// The GPU.
@@ -23,15 +23,13 @@ pub struct BusyTimes {
 
 impl BusyTimes {
     /// From the first begin to the last end.
-    #[must_use]
-    pub fn span(&self) -> (i64, i64) {
+    pub(crate) fn span(&self) -> (i64, i64) {
         let first = self.times.first().map_or(0, |time| time.0);
         (first, self.times.last().map_or(first, |time| time.1))
     }
 
     /// Busy time between two times, in ns.
-    #[must_use]
-    pub fn within(&self, from: i64, until: i64) -> i64 {
+    pub(crate) fn within(&self, from: i64, until: i64) -> i64 {
         let first = self.times.partition_point(|time| time.1 <= from);
         self.times[first..]
             .iter()
@@ -41,8 +39,7 @@ impl BusyTimes {
     }
 
     /// Share of the time in which it was busy, in `parts` equal parts from `from` to `until`, each 0 to 1.
-    #[must_use]
-    pub fn shares(&self, (from, until): (i64, i64), parts: usize) -> Vec<f64> {
+    pub(crate) fn shares(&self, (from, until): (i64, i64), parts: usize) -> Vec<f64> {
         let width = (until - from) as f64 / parts as f64;
         (0..parts)
             .map(|part| {
@@ -54,8 +51,7 @@ impl BusyTimes {
 }
 
 /// When each GPU was busy, for each process that used it.
-#[must_use]
-pub fn busy_times(capture: &Capture) -> Vec<BusyTimes> {
+pub(crate) fn busy_times(capture: &Capture) -> Vec<BusyTimes> {
     let mut order: Vec<u32> = (0..capture.operations.len() as u32).collect();
     let key = |at: u32| {
         let done = &capture.operations[at as usize];

@@ -23,12 +23,12 @@ use super::summary_stats::{SummaryStats, stats_by_key};
 use super::table::{Columns, Table};
 
 pub(super) use findings::{is_pageable_async, is_sync_copy};
-pub use gpu_time::{BusyTimes, busy_times};
-pub use thread_calls::{CallKind, ThreadCall, ThreadCalls};
+pub(super) use gpu_time::{BusyTimes, busy_times};
+pub(super) use thread_calls::ThreadCalls;
 
 /// A capture with data for several tables, computed at the first use.
 #[derive(Debug)]
-pub struct AnalysisContext<'a> {
+pub(crate) struct AnalysisContext<'a> {
     /// The capture.
     pub capture: &'a Capture,
     /// Maximum number of rows of a table of single events.
@@ -43,8 +43,7 @@ pub struct AnalysisContext<'a> {
 
 impl<'a> AnalysisContext<'a> {
     /// A context for `capture`; tables of single events have at most `rows` rows.
-    #[must_use]
-    pub fn new(capture: &'a Capture, rows: usize) -> Self {
+    pub(crate) fn new(capture: &'a Capture, rows: usize) -> Self {
         Self {
             capture,
             rows,
@@ -58,42 +57,42 @@ impl<'a> AnalysisContext<'a> {
     }
 
     /// Nesting of ranges.
-    pub fn nesting(&self) -> &Nesting {
+    pub(crate) fn nesting(&self) -> &Nesting {
         self.nesting
             .get_or_init(|| Nesting::from_capture(self.capture))
     }
 
     /// Calls with the operations that they made.
-    pub fn pairs(&self) -> &[(u32, u32)] {
+    pub(crate) fn pairs(&self) -> &[(u32, u32)] {
         self.pairs.get_or_init(|| pairs(self.capture))
     }
 
     /// Ranges with GPU operations.
-    pub fn projections(&self) -> &[Projected] {
+    pub(crate) fn projections(&self) -> &[Projected] {
         self.projections
             .get_or_init(|| project(self.capture, self.nesting(), self.pairs()))
     }
 
     /// jetwatch's stages.
-    pub fn critical_path(&self) -> &CriticalPath {
+    pub(crate) fn critical_path(&self) -> &CriticalPath {
         self.critical_path
             .get_or_init(|| CriticalPath::from_capture(self))
     }
 
     /// Calls by thread.
-    pub fn thread_calls(&self) -> &ThreadCalls {
+    pub(crate) fn thread_calls(&self) -> &ThreadCalls {
         self.thread_calls
             .get_or_init(|| ThreadCalls::from_capture(self.capture))
     }
 
     /// When each GPU was busy.
-    pub fn busy(&self) -> &[BusyTimes] {
+    pub(crate) fn busy(&self) -> &[BusyTimes] {
         self.busy.get_or_init(|| busy_times(self.capture))
     }
 }
 
 /// One table of the command line.
-pub struct Builder {
+pub(crate) struct Builder {
     /// Name of the table.
     pub name: &'static str,
     /// Description for the help text.
@@ -107,7 +106,7 @@ pub struct Builder {
 }
 
 /// All tables, in the order in which they are printed.
-pub const TABLES: &[Builder] = &[
+pub(crate) const TABLES: &[Builder] = &[
     Builder {
         name: "stages",
         description: "jetwatch's stages: time, waiting, what they wait for, and the critical path",

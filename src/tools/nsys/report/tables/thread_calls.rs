@@ -5,7 +5,7 @@ use super::super::capture::{Capture, Name};
 
 /// Calls by thread, as numbers of the capture's lists: there are millions of them.
 #[derive(Debug)]
-pub struct ThreadCalls {
+pub(crate) struct ThreadCalls {
     /// For each thread, its calls of CUDA by begin.
     cuda: Vec<Vec<u32>>,
     /// For each thread, its calls of the operating system's libraries by begin.
@@ -14,7 +14,7 @@ pub struct ThreadCalls {
 
 /// What a call belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum CallKind {
+pub(crate) enum CallKind {
     /// CUDA.
     Cuda,
     /// The operating system's libraries.
@@ -23,7 +23,7 @@ pub enum CallKind {
 
 /// One call. Times are in ns.
 #[derive(Debug, Clone, Copy)]
-pub struct ThreadCall {
+pub(crate) struct ThreadCall {
     /// Begin.
     pub start: i64,
     /// End.
@@ -36,8 +36,7 @@ pub struct ThreadCall {
 
 impl ThreadCalls {
     /// Of a capture.
-    #[must_use]
-    pub fn from_capture(capture: &Capture) -> Self {
+    pub(crate) fn from_capture(capture: &Capture) -> Self {
         let threads = capture.threads.len();
         Self {
             cuda: by_thread(
@@ -54,7 +53,7 @@ impl ThreadCalls {
     }
 
     /// The calls of CUDA by a thread, by begin.
-    pub fn cuda<'a>(
+    pub(crate) fn cuda<'a>(
         &'a self,
         capture: &'a Capture,
         thread: u16,
@@ -71,7 +70,7 @@ impl ThreadCalls {
     }
 
     /// The calls of the operating system's libraries by a thread, by begin.
-    pub fn system<'a>(
+    pub(crate) fn system<'a>(
         &'a self,
         capture: &'a Capture,
         thread: u16,
@@ -88,7 +87,7 @@ impl ThreadCalls {
     }
 
     /// The calls of a thread that are in no other, by begin.
-    pub fn outermost<'a>(
+    pub(crate) fn outermost<'a>(
         &'a self,
         capture: &'a Capture,
         thread: u16,
