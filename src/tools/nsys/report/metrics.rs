@@ -5,6 +5,7 @@ mod async_stages;
 mod run;
 
 use std::collections::HashMap;
+use std::ops::{Index, IndexMut};
 
 use jetwatch_telemetry::{Stage, thread_names};
 
@@ -31,26 +32,10 @@ pub(crate) struct CaptureMetrics {
     pub decodes_in_hardware: bool,
     /// Loads of the units of a Jetson during a run, 0 to 1; `None` where they are unknown.
     pub units: UnitLoads,
-    /// Share of the sources' threads in `video_decode`.
-    pub video_decode: f64,
-    /// Share of the sources' threads in `scale`.
-    pub scale: f64,
+    /// Share of the time of its threads that each stage took.
+    pub(crate) shares: StageShares,
     /// Share of that time in which a GPU was busy; `None` where no GPU was traced.
     pub gpu_busy: Option<f64>,
-    /// Share of the sources' threads in `source`.
-    pub source: f64,
-    /// Shares of the detectors' threads.
-    pub batch: f64,
-    /// As above.
-    pub tensor: f64,
-    /// As above.
-    pub infer: f64,
-    /// As above.
-    pub decode: f64,
-    /// Shares of the tracking thread's time.
-    pub track: f64,
-    /// As above.
-    pub publish: f64,
     /// Threads that detect.
     pub detectors: usize,
     /// Share of the time in which a thread that publishes was in calls that write to disk; the thread where it is most.
@@ -79,6 +64,30 @@ pub(crate) struct CaptureMetrics {
     pub detector_shares: Vec<(Stage, f64)>,
     /// Whether these detectors ran on a GPU.
     pub timed_on_gpu: bool,
+}
+
+/// A share, 0 to 1, for each stage; zero where it was not recorded.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct StageShares([f64; Stage::ALL.len()]);
+
+impl StageShares {
+    pub(crate) fn new(share: impl Fn(Stage) -> f64) -> Self {
+        Self(Stage::ALL.map(share))
+    }
+}
+
+impl Index<Stage> for StageShares {
+    type Output = f64;
+
+    fn index(&self, stage: Stage) -> &f64 {
+        &self.0[stage as usize]
+    }
+}
+
+impl IndexMut<Stage> for StageShares {
+    fn index_mut(&mut self, stage: Stage) -> &mut f64 {
+        &mut self.0[stage as usize]
+    }
 }
 
 /// The stage that limits the pipeline.
@@ -159,16 +168,8 @@ impl CaptureMetrics {
             }),
             input: critical_path.input,
             decodes_in_hardware: critical_path.decodes_in_hardware(),
-            video_decode: critical_path.share(Stage::VideoDecode),
-            scale: critical_path.share(Stage::Scale),
+            shares: StageShares::new(|stage| critical_path.share(stage)),
             gpu_busy: most_busy(context.busy()),
-            source: critical_path.share(Stage::Source),
-            batch: critical_path.share(Stage::Batch),
-            tensor: critical_path.share(Stage::Tensor),
-            infer: critical_path.share(Stage::Infer),
-            decode: critical_path.share(Stage::Decode),
-            track: critical_path.share(Stage::Track),
-            publish: critical_path.share(Stage::Publish),
             detectors: DETECTOR_STAGES
                 .iter()
                 .filter_map(|stage| critical_path.stage(*stage))

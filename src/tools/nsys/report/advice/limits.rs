@@ -98,7 +98,7 @@ pub(super) const LIMITS: &[Rule] = &[
             more: Some(|metrics| {
                 format!(
                     "{} of the detectors' time went into waiting for frames",
-                    percent(metrics.batch)
+                    percent(metrics.shares[Stage::Batch])
                 )
             }),
             ..StageLimit::new(
@@ -183,7 +183,7 @@ pub(super) const LIMITS: &[Rule] = &[
             more: Some(|metrics| {
                 format!(
                     "the detectors waited for frames {} of theirs",
-                    percent(metrics.batch)
+                    percent(metrics.shares[Stage::Batch])
                 )
             }),
             ..StageLimit::new(

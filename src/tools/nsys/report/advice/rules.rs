@@ -59,7 +59,7 @@ pub(super) const OTHERS: &[Rule] = &[
     Rule {
         name: "decode_limit",
         evaluate: Evaluate::Cause(|metrics| {
-            is_large(metrics, Stage::Decode, metrics.decode).then(|| {
+            is_large(metrics, Stage::Decode).then(|| {
                 (
                     format!(
                         "{}CPU-bound in decode: the network's outputs take long to become boxes",
@@ -67,7 +67,7 @@ pub(super) const OTHERS: &[Rule] = &[
                     ),
                     format!(
                         "{} of the detectors' time went into decode",
-                        percent(metrics.decode)
+                        percent(metrics.shares[Stage::Decode])
                     ),
                 )
             })
@@ -83,7 +83,7 @@ pub(super) const OTHERS: &[Rule] = &[
     Rule {
         name: "tensor_limit",
         evaluate: Evaluate::Cause(|metrics| {
-            is_large(metrics, Stage::Tensor, metrics.tensor).then(|| {
+            is_large(metrics, Stage::Tensor).then(|| {
                 (
                     format!(
                         "{}CPU-bound in tensor: padding and normalizing images takes long",
@@ -91,7 +91,7 @@ pub(super) const OTHERS: &[Rule] = &[
                     ),
                     format!(
                         "{} of the detectors' time went into tensor",
-                        percent(metrics.tensor)
+                        percent(metrics.shares[Stage::Tensor])
                     ),
                 )
             })
@@ -104,7 +104,7 @@ pub(super) const OTHERS: &[Rule] = &[
         name: "too_few_detectors",
         evaluate: Evaluate::Cause(|metrics| {
             let idle = idle(metrics).filter(|idle| *idle >= GPU_IDLE)?;
-            let is_busy = is_detector_limit(metrics) && metrics.batch < GPU_IDLE;
+            let is_busy = is_detector_limit(metrics) && metrics.shares[Stage::Batch] < GPU_IDLE;
             (is_busy && metrics.detectors > 0 && metrics.detectors < 3).then(|| {
                 (
                     format!(
@@ -114,7 +114,7 @@ pub(super) const OTHERS: &[Rule] = &[
                     format!(
                         "{} detectors, which waited for frames only {} of the time",
                         metrics.detectors,
-                        percent(metrics.batch)
+                        percent(metrics.shares[Stage::Batch])
                     ),
                 )
             })
@@ -153,13 +153,13 @@ pub(super) const OTHERS: &[Rule] = &[
         name: "network_on_cpu",
         evaluate: Evaluate::Cause(|metrics| {
             let is_limit = limits::evidence(metrics, &[Stage::Infer]).is_some()
-                || is_detector_limit(metrics) && metrics.infer >= BOTTLENECK;
+                || is_detector_limit(metrics) && metrics.shares[Stage::Infer] >= BOTTLENECK;
             (metrics.gpu_busy.is_none() && is_limit).then(|| {
                 (
                     "the network runs on the CPU and is the limit".to_owned(),
                     format!(
                         "{} of the detectors' time went into infer, and no GPU work was recorded",
-                        percent(metrics.infer)
+                        percent(metrics.shares[Stage::Infer])
                     ),
                 )
             })
@@ -177,10 +177,13 @@ pub(super) const OTHERS: &[Rule] = &[
         name: "tracking_limit",
         evaluate: Evaluate::Cause(|metrics| {
             let is_limit = limits::evidence(metrics, &[Stage::Track]).is_some();
-            (is_limit || metrics.track >= BOTTLENECK).then(|| {
+            (is_limit || metrics.shares[Stage::Track] >= BOTTLENECK).then(|| {
                 (
                     "CPU-bound in track: tracking is the limit".to_owned(),
-                    format!("{} of its time went into track", percent(metrics.track)),
+                    format!(
+                        "{} of its time went into track",
+                        percent(metrics.shares[Stage::Track])
+                    ),
                 )
             })
         }),
@@ -214,15 +217,17 @@ pub(super) const OTHERS: &[Rule] = &[
         name: "publishing_limit",
         evaluate: Evaluate::Cause(|metrics| {
             let is_limit = limits::evidence(metrics, &[Stage::Publish]).is_some();
-            ((is_limit || metrics.publish >= BOTTLENECK) && metrics.disk < DISK_BOUND).then(|| {
-                (
-                    "CPU-bound in publish: encoding messages is the limit".to_owned(),
-                    format!(
-                        "{} of the track thread's time went into publish",
-                        percent(metrics.publish)
-                    ),
-                )
-            })
+            ((is_limit || metrics.shares[Stage::Publish] >= BOTTLENECK)
+                && metrics.disk < DISK_BOUND)
+                .then(|| {
+                    (
+                        "CPU-bound in publish: encoding messages is the limit".to_owned(),
+                        format!(
+                            "{} of the track thread's time went into publish",
+                            percent(metrics.shares[Stage::Publish])
+                        ),
+                    )
+                })
         }),
         advice: "publish less often, and omit the tracks of every frame",
         keys: &["publish.update_interval_ms", "publish.detections"],
@@ -275,9 +280,9 @@ fn is_detector_limit(metrics: &CaptureMetrics) -> bool {
 }
 
 /// Whether a stage of the detectors other than the network takes much of their time, or most of the critical path.
-fn is_large(metrics: &CaptureMetrics, stage: Stage, share: f64) -> bool {
+fn is_large(metrics: &CaptureMetrics, stage: Stage) -> bool {
     limits::evidence(metrics, &[stage]).is_some()
-        || is_detector_limit(metrics) && share >= LARGE_SHARE
+        || is_detector_limit(metrics) && metrics.shares[stage] >= LARGE_SHARE
 }
 
 fn idle(metrics: &CaptureMetrics) -> Option<f64> {

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::report::critical_path::InputKind;
-use crate::report::metrics::{Limit, Rendering, SecondaryBatches, UnitLoads};
+use crate::report::metrics::{Limit, Rendering, SecondaryBatches, StageShares, UnitLoads};
 use crate::report::on_demand::CoreWait;
 
 /// A capture that triggers no rule.
@@ -11,13 +11,14 @@ fn healthy() -> CaptureMetrics {
     CaptureMetrics {
         span_ns: 1_000_000_000,
         gpu_busy: Some(0.82),
-        source: 0.4,
-        batch: 0.25,
-        tensor: 0.1,
-        infer: 0.5,
-        decode: 0.1,
-        track: 0.2,
-        publish: 0.2,
+        shares: StageShares::new(|stage| match stage {
+            Stage::Source => 0.4,
+            Stage::Batch => 0.25,
+            Stage::Infer => 0.5,
+            Stage::Tensor | Stage::Decode => 0.1,
+            Stage::Track | Stage::Publish => 0.2,
+            _ => 0.0,
+        }),
         detectors: 2,
         kernel_ns: 50_000.0,
         launching: 0.2,
@@ -54,7 +55,7 @@ const CASES: &[(&str, Change, &str, Change)] = &[
     ),
     (
         "waits_for_sources",
-        |metrics| (metrics.limit, metrics.batch) = (limit(Stage::Input, 0.9, 0.7), 0.7),
+        |metrics| (metrics.limit, metrics.shares[Stage::Batch]) = (limit(Stage::Input, 0.9, 0.7), 0.7),
         "batcher waits for sources: the detectors could take more\n    because input took 90 % of its threads' time, and 70 % of the critical path; 70 % of the detectors'",
         |metrics| (metrics.limit, metrics.input) = (limit(Stage::Input, 0.9, 0.7), InputKind::File),
     ),
@@ -97,9 +98,9 @@ const CASES: &[(&str, Change, &str, Change)] = &[
     ),
     (
         "sources_limit",
-        |metrics| (metrics.limit, metrics.batch) = (limit(Stage::Source, 0.95, 0.7), 0.6),
+        |metrics| (metrics.limit, metrics.shares[Stage::Batch]) = (limit(Stage::Source, 0.95, 0.7), 0.6),
         "receiving images is the limit",
-        |metrics| (metrics.limit, metrics.batch) = (limit(Stage::Infer, 0.95, 0.7), 0.6),
+        |metrics| (metrics.limit, metrics.shares[Stage::Batch]) = (limit(Stage::Infer, 0.95, 0.7), 0.6),
     ),
     (
         "batch_wait_limit",
@@ -122,13 +123,13 @@ const CASES: &[(&str, Change, &str, Change)] = &[
         "12 % of the GPU's time went into kernels that no detector launched, most of it resize from cam:src",
         |metrics| metrics.foreign = 0.005,
     ),
-    ("decode_limit", |metrics| metrics.decode = 0.5, "50 % of the detectors' time", |metrics| metrics.decode = 0.29),
-    ("tensor_limit", |metrics| metrics.tensor = 0.4, "40 % of the detectors' time", |metrics| metrics.tensor = 0.29),
+    ("decode_limit", |metrics| metrics.shares[Stage::Decode] = 0.5, "50 % of the detectors' time", |metrics| metrics.shares[Stage::Decode] = 0.29),
+    ("tensor_limit", |metrics| metrics.shares[Stage::Tensor] = 0.4, "40 % of the detectors' time", |metrics| metrics.shares[Stage::Tensor] = 0.29),
     (
         "too_few_detectors",
-        |metrics| (metrics.gpu_busy, metrics.batch, metrics.detectors) = (Some(0.5), 0.05, 1),
+        |metrics| (metrics.gpu_busy, metrics.shares[Stage::Batch], metrics.detectors) = (Some(0.5), 0.05, 1),
         "1 detectors, which waited for frames only 5 %",
-        |metrics| (metrics.gpu_busy, metrics.batch, metrics.detectors) = (Some(0.5), 0.05, 4),
+        |metrics| (metrics.gpu_busy, metrics.shares[Stage::Batch], metrics.detectors) = (Some(0.5), 0.05, 4),
     ),
     (
         "launch_limit",
@@ -142,11 +143,11 @@ const CASES: &[(&str, Change, &str, Change)] = &[
     ),
     (
         "network_on_cpu",
-        |metrics| (metrics.gpu_busy, metrics.infer) = (None, 0.9),
+        |metrics| (metrics.gpu_busy, metrics.shares[Stage::Infer]) = (None, 0.9),
         "90 % of the detectors' time went into infer",
-        |metrics| metrics.infer = 0.9,
+        |metrics| metrics.shares[Stage::Infer] = 0.9,
     ),
-    ("tracking_limit", |metrics| metrics.track = 0.9, "90 % of its time", |metrics| metrics.track = 0.79),
+    ("tracking_limit", |metrics| metrics.shares[Stage::Track] = 0.9, "90 % of its time", |metrics| metrics.shares[Stage::Track] = 0.79),
     (
         "publishing_waits_for_disk",
         |metrics| {
@@ -158,9 +159,9 @@ const CASES: &[(&str, Change, &str, Change)] = &[
     ),
     (
         "publishing_limit",
-        |metrics| metrics.publish = 0.85,
+        |metrics| metrics.shares[Stage::Publish] = 0.85,
         "85 % of the track thread's time",
-        |metrics| (metrics.publish, metrics.disk) = (0.85, 0.5),
+        |metrics| (metrics.shares[Stage::Publish], metrics.disk) = (0.85, 0.5),
     ),
     ("pageable_copies", |metrics| metrics.pageable = (12, 0.02), "12 copies, 2 %", |metrics| metrics.pageable = (12, 0.001)),
     (

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::async_stages::run_number;
-use super::{CaptureMetrics, Limit, Rendering, SecondaryBatches, UnitLoads};
+use super::{CaptureMetrics, Limit, Rendering, SecondaryBatches, StageShares, UnitLoads};
 use crate::report::critical_path::InputKind;
 use crate::report::stages::{DETECTOR_STAGES, Group, SOURCE_STAGES, TRACK_STAGES};
 use jetwatch_telemetry::Stage;
@@ -62,15 +62,7 @@ impl CaptureMetrics {
             Group::Detector | Group::Asynchronous => total(stage) / (run_ms * workers as f64),
         };
         self.span_ns = (run_ms * 1e6) as i64;
-        self.video_decode = share(Stage::VideoDecode);
-        self.scale = share(Stage::Scale);
-        self.source = share(Stage::Source);
-        self.batch = share(Stage::Batch);
-        self.tensor = share(Stage::Tensor);
-        self.infer = share(Stage::Infer);
-        self.decode = share(Stage::Decode);
-        self.track = share(Stage::Track);
-        self.publish = share(Stage::Publish);
+        self.shares = StageShares::new(share);
         let on_gpu = Stage::ALL.into_iter().filter(|stage| stage.is_on_gpu());
         // Of a recorded graph only one run in some is timed on the GPU.
         let count = |stage| run_number(run, stage, "count");
@@ -86,12 +78,12 @@ impl CaptureMetrics {
             let stages = stages.iter().copied();
             stages.max_by(|a, b| share(*a).total_cmp(&share(*b)))
         };
-        let waits_for_track = share(Stage::SendResults) > self.batch.max(BUSY_DETECTORS)
-            && self.track + self.publish > share(Stage::SendResults);
+        let waits_for_track = share(Stage::SendResults) > share(Stage::Batch).max(BUSY_DETECTORS)
+            && share(Stage::Track) + share(Stage::Publish) > share(Stage::SendResults);
         let limit = if waits_for_track {
             longest(&TRACK_STAGES)
-        } else if (!drops(run) || self.batch > IDLE_DETECTORS)
-            && self.batch > share(Stage::Enqueue).max(BUSY_DETECTORS)
+        } else if (!drops(run) || share(Stage::Batch) > IDLE_DETECTORS)
+            && share(Stage::Batch) > share(Stage::Enqueue).max(BUSY_DETECTORS)
         {
             let limit = longest(&SOURCE_STAGES);
             let decodes = limit == Some(Stage::Input)
