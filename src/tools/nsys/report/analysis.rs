@@ -217,7 +217,7 @@ fn analyze_export(
     if request.plots == Plots::Include {
         let plot = plot.insert(Plot::from_capture(&context));
         if export.has(&SCHEDULING) {
-            let events = on_demand.count(&SCHEDULING)?;
+            let events = export.row_count(&SCHEDULING)?;
             if events <= MAX_PAGE_EVENTS || on_demand.has_read_schedule() {
                 plot.add_cores(on_demand.schedule()?);
             } else {

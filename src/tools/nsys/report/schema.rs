@@ -346,6 +346,16 @@ impl Export {
         Ok(())
     }
 
+    /// The number of rows of a table, without reading them: its last row's number.
+    pub(super) fn row_count(&self, shape: &TableShape) -> Result<u64, ReportError> {
+        let query = format!("SELECT coalesce(max(rowid), 0) FROM {}", shape.name);
+        let last = self
+            .connect()?
+            .query_row(&query, [], |row| row.get::<_, i64>(0));
+        last.map(i64::unsigned_abs)
+            .map_err(|cause| self.database_error(cause))
+    }
+
     /// A query for the required and the optional columns in order, NULL for missing ones, the row's number last.
     pub(crate) fn query(&self, shape: &TableShape) -> String {
         let needed = shape.required.iter().map(|column| format!("\"{column}\""));

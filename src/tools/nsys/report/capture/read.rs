@@ -54,11 +54,7 @@ pub(crate) fn read(
     let mut total = 0;
     for shape in shapes.into_iter().filter(|shape| export.has(shape)) {
         export.require(shape)?;
-        let query = format!("SELECT coalesce(max(rowid), 0) FROM {}", shape.name);
-        total += connection
-            .query_row(&query, [], |row| row.get::<_, i64>(0))
-            .map_err(|cause| export.database_error(cause))?
-            .unsigned_abs();
+        total += export.row_count(shape)?;
     }
     let source = Source {
         export,

@@ -10,9 +10,8 @@ use std::collections::HashMap;
 
 use jetwatch_telemetry::Stage;
 
-use super::super::capture::Capture;
 use super::super::stages::StageNames;
-use super::super::tables::AnalysisContext;
+use super::super::tables::{AnalysisContext, overlap};
 
 /// State of a thread that was taken off its core while it could go on: `Running` of nsys's ENUM_SAMPLING_THREAD_STATE.
 const RUNNING: i64 = 1;
@@ -87,7 +86,7 @@ impl CoreWaits {
         Self {
             stage: Some(stage),
             threads: threads.collect(),
-            has_calls: has_calls(capture),
+            has_calls: capture.content.waits,
             has_states: false,
         }
     }
@@ -146,10 +145,6 @@ impl CoreWaits {
     }
 }
 
-fn has_calls(capture: &Capture) -> bool {
-    capture.content.waits
-}
-
 /// The parts of `times`, which are in order and apart, in which the thread was in no call.
 fn outside_calls(
     context: &AnalysisContext<'_>,
@@ -175,15 +170,6 @@ fn outside_calls(
         }
     }
     outside
-}
-
-/// Time that an interval shares with `times`, which are in order and apart.
-fn overlap(times: &[(i64, i64)], from: i64, until: i64) -> i64 {
-    let first = times.partition_point(|time| time.1 <= from);
-    let shared = times[first..].iter().take_while(|time| time.0 < until);
-    shared
-        .map(|time| time.1.min(until) - time.0.max(from))
-        .sum()
 }
 
 #[cfg(test)]

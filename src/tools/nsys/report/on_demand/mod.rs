@@ -127,7 +127,10 @@ impl<'a> OnDemand<'a> {
         // Without either, nothing is known of the reasons, and reading would be in vain.
         let has_reasons =
             self.export.has_column(&SCHEDULING, "threadState") || self.capture.content.waits;
-        if !self.export.has(&SCHEDULING) || !has_reasons || self.count(&SCHEDULING)? > max {
+        if !self.export.has(&SCHEDULING)
+            || !has_reasons
+            || self.export.row_count(&SCHEDULING)? > max
+        {
             return Ok(None);
         }
         let waits = CoreWaits::of_limit(context);
@@ -151,16 +154,6 @@ impl<'a> OnDemand<'a> {
     /// Whether the scheduling is read already, so that it costs nothing more.
     pub(super) fn has_read_schedule(&self) -> bool {
         self.schedule.get().is_some()
-    }
-
-    /// The number of rows of a table, without reading them: its last row's number.
-    pub(super) fn count(&self, shape: &TableShape) -> Result<u64, ReportError> {
-        let query = format!("SELECT coalesce(max(rowid), 0) FROM {}", shape.name);
-        let connection = self.export.connect()?;
-        connection
-            .query_row(&query, [], |row| row.get::<_, i64>(0))
-            .map(i64::unsigned_abs)
-            .map_err(|cause| self.export.database_error(cause))
     }
 
     /// Calls `take` with each row of a table, in the order of `order`: a clause of SQL, or empty for that of the file.

@@ -30,12 +30,7 @@ impl BusyTimes {
 
     /// Busy time between two times, in ns.
     pub(crate) fn within(&self, from: i64, until: i64) -> i64 {
-        let first = self.times.partition_point(|time| time.1 <= from);
-        self.times[first..]
-            .iter()
-            .take_while(|time| time.0 < until)
-            .map(|time| time.1.min(until) - time.0.max(from))
-            .sum()
+        overlap(&self.times, from, until)
     }
 
     /// Share of the time in which it was busy, in `parts` equal parts from `from` to `until`, each 0 to 1.
@@ -48,6 +43,15 @@ impl BusyTimes {
             })
             .collect()
     }
+}
+
+/// Time that an interval shares with `times`, which are in order and apart, in ns.
+pub(in crate::report) fn overlap(times: &[(i64, i64)], from: i64, until: i64) -> i64 {
+    let first = times.partition_point(|time| time.1 <= from);
+    let shared = times[first..].iter().take_while(|time| time.0 < until);
+    shared
+        .map(|time| time.1.min(until) - time.0.max(from))
+        .sum()
 }
 
 /// When each GPU was busy, for each process that used it.

@@ -23,7 +23,8 @@ use super::summary_stats::{SummaryStats, stats_by_key};
 use super::table::{Columns, Table};
 
 pub(super) use findings::{is_pageable_async, is_sync_copy};
-pub(super) use gpu_time::{BusyTimes, busy_times};
+use gpu_time::busy_times;
+pub(super) use gpu_time::{BusyTimes, overlap};
 pub(super) use thread_calls::ThreadCalls;
 
 /// A capture with data for several tables, computed at the first use.
