@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Names of two compared configuration files.
+//! Names of two compared configuration files, and of folders.
 
 use std::path::Path;
 
 /// Names of two configuration files, as folders and in tables: their names without extension, or with the folders above them
 /// where these are the same.
 pub(super) fn file_labels(files: [&Path; 2]) -> [String; 2] {
-    let plain =
-        |text: String| text.replace(|c: char| !c.is_alphanumeric() && !"=,._-".contains(c), "_");
     let tail = |path: &Path, length: usize| {
         let path = path.with_extension("");
         let parts: Vec<String> = path
             .iter()
-            .map(|part| plain(part.to_string_lossy().into_owned()))
+            .map(|part| plain(&part.to_string_lossy()))
             .collect();
         parts[parts.len().saturating_sub(length)..].join("_")
     };
@@ -21,6 +19,11 @@ pub(super) fn file_labels(files: [&Path; 2]) -> [String; 2] {
     let mut distinct =
         labels.filter(|[one, other]| one != other && !one.is_empty() && !other.is_empty());
     distinct.next().unwrap_or(["a", "b"].map(str::to_owned))
+}
+
+/// `text` as the name of a folder.
+pub(super) fn plain(text: &str) -> String {
+    text.replace(|c: char| !c.is_alphanumeric() && !"=,._-".contains(c), "_")
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use jetwatch_telemetry::StopToken;
 
 use super::best_point;
 use super::cores::{check_gpus, gpu_count};
-use super::file_labels::file_labels;
+use super::file_labels::{file_labels, plain};
 use super::output::write;
 use super::processes::{MakeCommand, Point};
 use super::results::{PointResult, RunResult, SERIES, SeriesResult};
@@ -207,7 +207,7 @@ impl<'a> RunPlan<'a> {
         stop: &StopToken,
         command: MakeCommand<'_>,
     ) -> RunResult {
-        let mut folder = self.args.output.join(folder_name(&point.name));
+        let mut folder = self.args.output.join(plain(&point.name));
         if self.rounds > 1 {
             folder.push(format!("run_{round}"));
         }
@@ -261,14 +261,6 @@ fn point_name(settings: &[(String, String)]) -> String {
     settings.iter().map(part).collect::<Vec<_>>().join(",")
 }
 
-/// The name of a point as that of a folder.
-fn folder_name(name: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "=,._-".contains(c);
-    name.chars()
-        .map(|c| if is_plain(c) { c } else { '_' })
-        .collect()
-}
-
 fn summarize((point, runs): (&Point, Vec<RunResult>)) -> PointResult {
     let fps: Vec<f64> = runs.iter().filter_map(|run| run.fps).collect();
     let inference: Vec<f64> = runs.iter().filter_map(|run| run.inference_fps).collect();
@@ -296,7 +288,7 @@ mod tests {
     fn sweep_point_has_own_folder() {
         let settings = [("a.b", "1"), ("uri", "x:/y z")].map(|(k, v)| (k.to_owned(), v.to_owned()));
         assert_eq!(point_name(&settings), "a.b=1,uri=x:/y z");
-        assert_eq!(folder_name(&point_name(&settings)), "a.b=1,uri=x__y_z");
-        assert_eq!(folder_name(&point_name(&[])), "");
+        assert_eq!(plain(&point_name(&settings)), "a.b=1,uri=x__y_z");
+        assert_eq!(plain(&point_name(&[])), "");
     }
 }

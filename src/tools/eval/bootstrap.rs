@@ -19,7 +19,7 @@ use jetwatch_types::{SplitMix64, mean, mix64, quantile};
 
 /// The range that holds 95 of 100 rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Interval {
+pub(crate) struct Interval {
     /// 2.5 of 100 rounds are below.
     pub low: f64,
     /// 2.5 of 100 rounds are above.
@@ -28,7 +28,7 @@ pub struct Interval {
 
 /// Intervals of average precision at all overlaps, and at 0.5.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct ConfidenceIntervals {
+pub(crate) struct ConfidenceIntervals {
     /// Of [`ap`](super::Accuracy::ap).
     pub ap: Interval,
     /// Of [`ap50`](super::Accuracy::ap50).
@@ -42,8 +42,7 @@ type Round = Vec<[f64; 2]>;
 /// of `evaluations`, computed by `threads` threads.
 ///
 /// `None` without images or where no draw holds an object. The difference of the first to itself is omitted.
-#[must_use]
-pub fn bootstrap(
+pub(crate) fn bootstrap(
     evaluations: &[&Evaluation],
     images: usize,
     rounds: u32,

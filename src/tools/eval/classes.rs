@@ -5,13 +5,13 @@
 //! every name of one side is found on the other: a model of eighty classes can be evaluated on five, and one of five on
 //! eighty. Where names differ, as COCO's `motorcycle` and the older `motorbike` do, the order decides, if the
 //! counts agree and no common name has a different position. Categories that the model's `covers` names were merged before, by
-//! [`merge_covered`](super::merge_covered).
+//! [`merge_covered`](super::covered::merge_covered).
 
 use super::{AccuracyError, Category};
 
 /// How labels and categories were matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MatchedBy {
+pub(crate) enum MatchedBy {
     /// By their names.
     Name,
     /// By their order: labels as in the model, categories by id.
@@ -20,7 +20,7 @@ pub enum MatchedBy {
 
 /// Map of labels to categories.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClassMap {
+pub(crate) struct ClassMap {
     /// How they were matched.
     pub by: MatchedBy,
     /// For each label, the index of its category.
@@ -32,7 +32,7 @@ impl ClassMap {
     ///
     /// # Errors
     /// Neither names nor order match.
-    pub fn new(labels: &[String], categories: &[Category]) -> Result<Self, AccuracyError> {
+    pub(crate) fn new(labels: &[String], categories: &[Category]) -> Result<Self, AccuracyError> {
         let wanted: Vec<String> = categories.iter().map(|one| normalized(&one.name)).collect();
         let by_name: Vec<Option<usize>> = labels
             .iter()
@@ -84,14 +84,12 @@ impl ClassMap {
     }
 
     /// Index of the category that label number `class` means; `None` when the annotations lack it.
-    #[must_use]
-    pub fn category(&self, class: u16) -> Option<usize> {
+    pub(crate) fn category(&self, class: u16) -> Option<usize> {
         self.categories.get(usize::from(class)).copied().flatten()
     }
 
     /// Index of the label that means the category of this index; `None` when the model lacks it.
-    #[must_use]
-    pub fn label(&self, category: usize) -> Option<usize> {
+    pub(crate) fn label(&self, category: usize) -> Option<usize> {
         self.categories
             .iter()
             .position(|found| *found == Some(category))

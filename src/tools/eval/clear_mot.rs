@@ -144,14 +144,18 @@ impl ClearMotCounter {
 
 /// Whether at least `share` of the track's box lies in the ignored object's: a part of a hidden object has no box.
 fn mostly_within(track: &Hypothesis, object: &GroundTruthObject, share: f32) -> bool {
-    let (a, b) = (&track.xyxy, &object.xyxy);
+    track.class == object.class && is_within(&track.xyxy, &object.xyxy, share)
+}
+
+/// Whether at least `share` of the first box, which has an area, lies in the second one.
+pub(crate) fn is_within(inner: &Xyxy, outer: &Xyxy, share: f32) -> bool {
     let both = [
-        a[0].max(b[0]),
-        a[1].max(b[1]),
-        a[2].min(b[2]),
-        a[3].min(b[3]),
+        inner[0].max(outer[0]),
+        inner[1].max(outer[1]),
+        inner[2].min(outer[2]),
+        inner[3].min(outer[3]),
     ];
-    track.class == object.class && area(&both) >= share * area(a) && area(a) > 0.0
+    area(&both) >= share * area(inner) && area(inner) > 0.0
 }
 
 #[cfg(test)]

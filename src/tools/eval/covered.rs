@@ -2,14 +2,14 @@
 //! Gives the objects of categories that a model's `covers` names to the label that covers them. Pure.
 //!
 //! A network with the label `vehicle`, trained on cars, buses and trucks, is evaluated on annotations that tell these apart:
-//! their objects become objects of one category, `vehicle`. Names are compared as in [`ClassMap`](super::ClassMap).
+//! their objects become objects of one category, `vehicle`. Names are compared as in [`ClassMap`](super::classes::ClassMap).
 
 use super::annotations::{Category, Truth};
 use super::classes::normalized;
 
 /// Categories that are evaluated as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CoveredCategories {
+pub(crate) struct CoveredCategories {
     /// Index of the label.
     pub class: u16,
     /// Names in the annotations, by ascending id.
@@ -20,8 +20,7 @@ pub struct CoveredCategories {
 /// the category with the label's own name or else the least one. `covers` has pairs of a class and a further name for it.
 ///
 /// A category with the name of a label belongs to that label, whatever else covers it.
-#[must_use]
-pub fn merge_covered(
+pub(crate) fn merge_covered(
     truth: Truth,
     labels: &[String],
     covers: &[(u16, String)],

@@ -79,7 +79,7 @@ pub struct Evaluation {
     pub operating: OperatingPoint,
     /// Each class, in the order of [`Truth::categories`].
     pub classes: Vec<ClassAccuracy>,
-    /// For objects of every size, by class; [`bootstrap`](super::bootstrap()) weights them again.
+    /// For objects of every size, by class; [`bootstrap`](super::bootstrap::bootstrap) weights them again.
     pub(super) scored_matches: Vec<ScoredMatches>,
 }
 

@@ -25,7 +25,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(20);
 pub type ImageList = Arc<[(PathBuf, Size)]>;
 
 /// Loaded detectors, one per precision.
-pub struct Evaluator {
+pub(crate) struct Evaluator {
     config: Config,
     networks: Arc<[(DetectorFactory, Recorder)]>,
 }
@@ -49,7 +49,7 @@ impl Evaluator {
     ///
     /// # Errors
     /// The model cannot be loaded, or GStreamer cannot be started.
-    pub fn new(config: &Config, precisions: &[String]) -> Result<Self, PipelineError> {
+    pub(crate) fn new(config: &Config, precisions: &[String]) -> Result<Self, PipelineError> {
         let networks = precisions.iter().map(|precision| {
             let recorder = Recorder::default();
             let detector = DetectorConfig {
@@ -71,7 +71,7 @@ impl Evaluator {
     ///
     /// # Errors
     /// A thread or the source cannot be started, or a detector fails. Unreadable images are no error.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         images: &ImageList,
         progress: &mut dyn FnMut(usize),

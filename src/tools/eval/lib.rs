@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Evaluation of detections and tracks: one implementation of each metric.
 //!
-//! **Detections.** [`coco::parse`] reads the bytes of an annotation file into a [`Truth`]; [`ClassMap`] maps the labels of a model
-//! to its categories; [`merge_covered`] makes one of those that the model's `covers` gives to one label. [`Evaluation::new`] compares predictions with it by the protocol that COCO publishes, so that the values are
+//! **Detections.** [`coco::parse`] reads the bytes of an annotation file into a [`Truth`]; `classes` maps the labels of a model
+//! to its categories; `covered` makes one of those that the model's `covers` gives to one label. [`Evaluation::new`] compares predictions with it by the protocol that COCO publishes, so that the values are
 //! those of COCO's own program for the same detections: average precision over ten overlaps, by size, average recall, and each
-//! class. Precision and recall at one score are added, which is how the daemon runs. [`bootstrap()`] computes how much of a
+//! class. Precision and recall at one score are added, which is how the daemon runs. `bootstrap` computes how much of a
 //! figure, or of a difference between two networks, depends on the choice of images. Boxes here are `[left, top, width, height]` in
 //! `f64`, as annotation files have them.
 //!
@@ -14,7 +14,7 @@
 //!   Detection ──► Prediction ───────┘                      └───────── bootstrap ──► ConfidenceIntervals
 //! ```
 //!
-//! [`Evaluator`] runs the detectors on a list of images, and [`ModelEvaluator`] runs a whole evaluation for `jetwatch eval`.
+//! `evaluator` runs the detectors on a list of images, and [`ModelEvaluator`] runs a whole evaluation for `jetwatch eval`.
 //! [`agreement()`] compares two detectors with each other; [`Golden`] is a file with the detections of one of them in
 //! [`golden_frames()`]. `jetwatch doctor` uses both.
 //!
@@ -52,25 +52,21 @@ mod offline;
 mod report;
 mod tensor_file;
 
-pub use agreement::{Agreement, ConfidentBoxes, MatchCriteria, agreement};
+pub use agreement::{Agreement, MatchCriteria, agreement};
 pub use annotations::{Category, Image, Object, Prediction, Truth, Xywh};
-pub use bootstrap::{ConfidenceIntervals, Interval, bootstrap};
-pub use classes::{ClassMap, MatchedBy};
 pub use clear_mot::{ClearMot, ClearMotCounter, GroundTruthObject, Hypothesis};
-pub use covered::{CoveredCategories, merge_covered};
 pub use error::{AccuracyError, Problem};
-pub use evaluation::{Accuracy, ClassAccuracy, Evaluation, OperatingPoint};
-pub use evaluator::{EvaluationRun, Evaluator, ImageList};
+pub use evaluation::{Accuracy, Evaluation};
+pub use evaluator::{EvaluationRun, ImageList};
 pub use frame_collector::{CollectOptions, collect_frames};
-pub use golden::{Golden, GoldenError, GoldenImage, GoldenSet};
+pub use golden::{Golden, GoldenImage, GoldenSet};
 pub use golden_frames::{GOLDEN_SCORE, detections_of, golden_frames, image_hash};
-pub use matching::MAX_PREDICTIONS;
 pub use metrics_table::{metrics_json, metrics_table};
 pub use model_evaluator::{EvalOptions, ModelEvaluator};
-pub use mot_format::{MotDetection, MotError, NO_CLASS, TrackRow, parse_detections, write_tracks};
+pub use mot_format::{MotDetection, TrackRow, parse_detections, write_tracks};
 pub use mot_metrics::Metrics;
 pub use mot_sequence::MotSequence;
 pub use mot_truth::{TruthRow, parse_truth};
 pub use offline::{TentativeFrames, track_offline, track_with_interval};
-pub use report::{ClassPair, Difference, Network, Report, Unreadable};
-pub use tensor_file::{ImageSizes, write_tensors};
+pub use report::Report;
+pub use tensor_file::write_tensors;

@@ -8,7 +8,7 @@
 use super::{Object, Prediction, Xywh};
 
 /// Maximum number of detections in one image of one class.
-pub const MAX_PREDICTIONS: usize = 100;
+pub(crate) const MAX_PREDICTIONS: usize = 100;
 
 /// Overlaps (intersection over union) at which detections are matched: 0.5 to 0.95.
 pub(super) const IOU_THRESHOLDS: usize = 10;

@@ -45,7 +45,6 @@ pub struct TrackRow {
 
 /// Why a line cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages are the documentation")]
 pub enum MotError {
     #[error(
         "line {line}: found {found} fields, expected {} to {}: frame,-1,x,y,width,height,score[,class[,-1,-1]]",

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use jetwatch_types::{Xyxy, area, intersection_over_union};
+use jetwatch_types::intersection_over_union;
 
+use crate::clear_mot::is_within;
 use crate::io::read;
 use crate::mot_format::{MotDetection, TrackRow, parse_detections};
 use crate::mot_truth::{TruthRow, parse_truth, parse_uncounted};
@@ -69,7 +70,7 @@ impl MotSequence {
         if !self.ignored.is_empty() {
             tracks.retain(|track| {
                 let mut ignored = of_frame(&self.ignored, track.frame).iter();
-                !ignored.any(|object| share_within(&track.xyxy, &object.xyxy) >= MIN_SHARE)
+                !ignored.any(|object| is_within(&track.xyxy, &object.xyxy, MIN_SHARE))
                     || (of_frame(&self.truth, track.frame).iter())
                         .any(|object| intersection_over_union(&track.xyxy, &object.xyxy) >= MIN_IOU)
             });
@@ -94,20 +95,6 @@ fn of_frame(rows: &[TruthRow], frame: u32) -> &[TruthRow] {
     let first = rows.partition_point(|row| row.frame < frame);
     let count = rows[first..].partition_point(|row| row.frame == frame);
     &rows[first..first + count]
-}
-
-/// The share of the first box that lies in the second one.
-fn share_within(inner: &Xyxy, outer: &Xyxy) -> f32 {
-    let both = [
-        inner[0].max(outer[0]),
-        inner[1].max(outer[1]),
-        inner[2].min(outer[2]),
-        inner[3].min(outer[3]),
-    ];
-    match area(inner) > 0.0 {
-        true => area(&both) / area(inner),
-        false => 0.0,
-    }
 }
 
 fn read_text(path: &Path) -> Result<String> {

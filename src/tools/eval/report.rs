@@ -19,44 +19,44 @@ use crate::evaluator::EvaluationRun;
 #[derive(Debug, Serialize)]
 pub struct Report<'a> {
     /// Version of the format: 1.
-    pub version: u32,
+    pub(crate) version: u32,
     /// Name of the model.
-    pub model: &'a str,
+    pub(crate) model: &'a str,
     /// Images evaluated.
-    pub images: usize,
+    pub(crate) images: usize,
     /// Objects in them, without crowds, of the evaluated classes.
-    pub objects: usize,
+    pub(crate) objects: usize,
     /// Crowds in them.
-    pub crowds: usize,
+    pub(crate) crowds: usize,
     /// Skipped images.
-    pub unreadable: Vec<Unreadable<'a>>,
+    pub(crate) unreadable: Vec<Unreadable<'a>>,
     /// `name` or `request`.
-    pub matched_by: &'static str,
+    pub(crate) matched_by: &'static str,
     /// Which label is which category.
-    pub classes: Vec<ClassPair<'a>>,
+    pub(crate) classes: Vec<ClassPair<'a>>,
     /// Minimum score for precision, recall and F1.
-    pub score_threshold: f32,
+    pub(crate) score_threshold: f32,
     /// Minimum score of any detection.
-    pub least_score: f32,
+    pub(crate) least_score: f32,
     /// Maximum number of detections of one image.
-    pub most_detections: usize,
+    pub(crate) most_detections: usize,
     /// Number of bootstrap samples.
-    pub draws: u32,
+    pub(crate) draws: u32,
     /// Seed of the bootstrap.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Images evaluated in parallel.
-    pub workers: usize,
+    pub(crate) workers: usize,
     /// Threads of the network for each.
-    pub threads_per_worker: usize,
+    pub(crate) threads_per_worker: usize,
     /// Images per second, each through every network.
-    pub images_per_s: f64,
+    pub(crate) images_per_s: f64,
     /// One for each precision.
-    pub networks: Vec<Network<'a>>,
+    pub(crate) networks: Vec<Network<'a>>,
 }
 
 /// A skipped image.
 #[derive(Debug, Serialize)]
-pub struct Unreadable<'a> {
+pub(crate) struct Unreadable<'a> {
     image_id: i64,
     file_name: &'a str,
     reason: &'a str,
@@ -64,7 +64,7 @@ pub struct Unreadable<'a> {
 
 /// A label and its category.
 #[derive(Debug, Serialize)]
-pub struct ClassPair<'a> {
+pub(crate) struct ClassPair<'a> {
     /// In the model; `None`: the model has no label for this category, and it is not evaluated.
     label: Option<&'a str>,
     /// In the annotations; `None`: detections with this label are ignored.
@@ -76,7 +76,7 @@ pub struct ClassPair<'a> {
 
 /// One precision.
 #[derive(Debug, Serialize)]
-pub struct Network<'a> {
+pub(crate) struct Network<'a> {
     /// The precision's name; `precision` is a share of boxes here.
     #[serde(rename = "name")]
     precision: &'a str,
@@ -95,7 +95,7 @@ pub struct Network<'a> {
 
 /// One network minus the first.
 #[derive(Debug, Serialize)]
-pub struct Difference<'a> {
+pub(crate) struct Difference<'a> {
     first: &'a str,
     ap: Option<f64>,
     ap50: Option<f64>,
