@@ -11,10 +11,11 @@ mod walk;
 use foldhash::HashMap;
 use jetwatch_telemetry::{Stage, thread_names};
 
-use super::capture::ThreadIndex;
+use super::capture::{Capture, ThreadIndex};
+use super::gpu_projection::{Nesting, Projected};
 use super::stages::{DETECTOR_STAGES, Group, StageNames, TRACK_STAGES};
+use super::summary_stats::share_of;
 use super::table::Table;
-use super::tables::{AnalysisContext, share_of};
 
 use self::steps::Steps;
 use self::walk::Walk;
@@ -123,16 +124,16 @@ const SATURATED: f64 = 0.8;
 
 impl CriticalPath {
     /// Of a capture's ranges in jetwatch's domain; without stages where there are none.
-    pub(crate) fn from_capture(context: &AnalysisContext<'_>) -> Self {
-        let names = StageNames::from_capture(context.capture);
-        let steps = Steps::from_capture(context, &names);
+    pub(crate) fn new(capture: &Capture, nesting: &Nesting, projections: &[Projected]) -> Self {
+        let names = StageNames::from_capture(capture);
+        let steps = Steps::new(capture, nesting, &names);
         let Some((from, until)) = steps.span() else {
             return Self::default();
         };
         let mut times = totals(&steps, from);
-        add_stays(context, &names, &mut times);
-        for projected in context.projections() {
-            let range = &context.capture.ranges[projected.range as usize];
+        add_stays(capture, &names, &mut times);
+        for projected in projections {
+            let range = &capture.ranges[projected.range as usize];
             if let Some(times) = names.of(range).and_then(|stage| times.get_mut(&stage)) {
                 times.gpu_ns += projected.end - projected.start;
             }
@@ -310,13 +311,9 @@ fn totals(steps: &Steps<'_>, from: i64) -> HashMap<Stage, StageTimes> {
 }
 
 /// Adds the stay of images in the elements of decoding and scaling.
-fn add_stays(
-    context: &AnalysisContext<'_>,
-    names: &StageNames,
-    times: &mut HashMap<Stage, StageTimes>,
-) {
+fn add_stays(capture: &Capture, names: &StageNames, times: &mut HashMap<Stage, StageTimes>) {
     let mut sums: HashMap<Stage, (u64, i64)> = HashMap::default();
-    for range in &context.capture.ranges {
+    for range in &capture.ranges {
         let work = match names.of(range) {
             Some(Stage::VideoDecodeStay) => Stage::VideoDecode,
             Some(Stage::ScaleStay) => Stage::Scale,

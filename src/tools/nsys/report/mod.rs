@@ -8,6 +8,7 @@
 mod advice;
 mod analysis;
 mod benchmark;
+mod blocks;
 pub mod capture;
 pub mod compare;
 mod critical_path;

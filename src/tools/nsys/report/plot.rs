@@ -4,14 +4,13 @@
 use foldhash::HashMap;
 use serde::Serialize;
 
+use super::blocks::{Block, least, push_block};
 use super::capture::{Capture, Name};
 use super::on_demand::Schedule;
 use super::tables::AnalysisContext;
 
 /// Number of points of utilization over time.
 const POINTS: usize = 600;
-/// A row of the timeline shows at most about twice as many blocks: what is closer together than this part of the capture is one block.
-const RESOLUTION: i64 = 3_000;
 /// Maximum number of rows of a timeline.
 const MAX_TRACKS: usize = 160;
 /// Maximum nesting depth of displayed ranges.
@@ -73,9 +72,6 @@ impl Labels {
         })
     }
 }
-
-/// Begin, end, name, and how many events are in it.
-type Block = (i64, i64, u32, u32);
 
 #[derive(Debug, Serialize)]
 struct Track {
@@ -167,24 +163,6 @@ impl Plot {
     }
 }
 
-/// Appends an event to a row, or to its last block if both are too short to be distinguished.
-pub(super) fn push_block(blocks: &mut Vec<Block>, (start, end, name): (i64, i64, u32), least: i64) {
-    if let Some(last) = blocks.last_mut() {
-        let is_close = start - last.1 < least;
-        let is_short = last.1 - last.0 < least || end - start < least;
-        if is_close && is_short {
-            // The name of the longer one stays.
-            if end - start > last.1 - last.0 {
-                last.2 = name;
-            }
-            last.1 = last.1.max(end);
-            last.3 += 1;
-            return;
-        }
-    }
-    blocks.push((start, end, name, 1));
-}
-
 /// What a row of a thread is: thread, kind and depth.
 type RowKey = (u16, TrackKind, u16);
 
@@ -227,7 +205,7 @@ fn thread_tracks(
     let capture = context.capture;
     let nesting = context.nesting();
     let mut rows = ThreadRows {
-        least: ((until - from) / RESOLUTION).max(1),
+        least: least((from, until)),
         from,
         numbers: HashMap::default(),
         rows: Vec::new(),
@@ -297,7 +275,7 @@ fn thread_tracks(
 }
 
 fn stream_tracks(capture: &Capture, labels: &mut Labels, from: i64, until: i64) -> Vec<Track> {
-    let least = ((until - from) / RESOLUTION).max(1);
+    let least = least((from, until));
     let mut order: Vec<u32> = (0..capture.operations.len() as u32).collect();
     let key = |at: u32| {
         let done = &capture.operations[at as usize];
@@ -323,18 +301,4 @@ fn stream_tracks(capture: &Capture, labels: &mut Labels, from: i64, until: i64) 
         }
     }
     tracks
-}
-
-#[cfg(test)]
-mod tests {
-    use super::push_block;
-
-    #[test]
-    fn adjacent_short_events_are_merged() {
-        let mut blocks = Vec::new();
-        for event in [(0, 3, 1), (5, 9, 2), (11, 12, 1), (50, 90, 3), (92, 190, 4)] {
-            push_block(&mut blocks, event, 10);
-        }
-        assert_eq!(blocks, [(0, 12, 2, 3), (50, 90, 3, 1), (92, 190, 4, 1)]);
-    }
 }

@@ -50,6 +50,11 @@ impl SummaryStats {
     }
 }
 
+/// A part of a whole, in percent.
+pub(super) fn share_of(part: i64, all: i64) -> f64 {
+    part as f64 * 100.0 / (all as f64).max(1.0)
+}
+
 /// The median of at least one value; reorders them. Sorting millions of them takes several times longer.
 fn median(values: &mut [i64]) -> f64 {
     let count = values.len();

@@ -7,16 +7,13 @@
 use std::cmp::Reverse;
 
 use super::super::ReportError;
+use super::super::blocks::{Block, least, push_block};
 use super::super::capture::TimeWindow;
-use super::super::plot::push_block;
 use super::super::schema::SCHEDULING;
+use super::super::summary_stats::share_of;
 use super::super::table::Table;
-use super::super::tables::share_of;
 use super::{CoreWaits, OnDemand};
 use foldhash::HashMap;
-
-/// A row of the timeline shows at most about twice as many blocks.
-const RESOLUTION: i64 = 3_000;
 
 /// Bits of a thread's number that hold the thread id; zero is the idle task of the kernel.
 const THREAD_ID: i64 = 0x00ff_ffff;
@@ -43,7 +40,7 @@ struct Core {
     /// Time of each thread, by index.
     by_thread: HashMap<u32, i64>,
     /// Begin, end, thread and number of events, short ones merged.
-    blocks: Vec<(i64, i64, u32, u32)>,
+    blocks: Vec<Block>,
 }
 
 #[derive(Debug, Clone)]
@@ -68,7 +65,7 @@ pub(in crate::report) struct CoreRow {
     /// Its number.
     pub(in crate::report) number: i64,
     /// Begin and end in ns of the capture, index of the name, number of events.
-    pub(in crate::report) blocks: Vec<(i64, i64, u32, u32)>,
+    pub(in crate::report) blocks: Vec<Block>,
 }
 
 impl Schedule {
@@ -90,11 +87,9 @@ impl Schedule {
 
     /// `None` if the rows are not in order of time.
     fn read_in(data: &OnDemand<'_>, order: &str) -> Result<Option<Self>, ReportError> {
-        let span = data.capture.span().unwrap_or_default();
-        let least = ((span.1 - span.0) / RESOLUTION).max(1);
         let mut reader = Reader {
             window: data.window,
-            least,
+            least: least(data.capture.span().unwrap_or_default()),
             waits: data.core_waits.take(),
             ..Reader::default()
         };

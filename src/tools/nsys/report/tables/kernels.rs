@@ -4,10 +4,11 @@
 use std::collections::HashMap;
 
 use super::super::capture::{Name, Operation};
+use super::super::summary_stats::share_of;
 use super::super::table::Table;
 use super::cuda::kernels;
 use super::pace::{self, Instance};
-use super::{AnalysisContext, share_of, sums};
+use super::{AnalysisContext, sums};
 
 /// Number of bins of a histogram.
 const BINS: usize = 10;

@@ -19,7 +19,7 @@ use std::hash::Hash;
 use super::capture::{Capture, Content};
 use super::critical_path::CriticalPath;
 use super::gpu_projection::{Nesting, Projected, pairs, project};
-use super::summary_stats::{SummaryStats, stats_by_key};
+use super::summary_stats::{SummaryStats, share_of, stats_by_key};
 use super::table::{Columns, Table};
 
 pub(super) use findings::{is_pageable_async, is_sync_copy};
@@ -77,7 +77,7 @@ impl<'a> AnalysisContext<'a> {
     /// jetwatch's stages.
     pub(crate) fn critical_path(&self) -> &CriticalPath {
         self.critical_path
-            .get_or_init(|| CriticalPath::from_capture(self))
+            .get_or_init(|| CriticalPath::new(self.capture, self.nesting(), self.projections()))
     }
 
     /// Calls by thread.
@@ -322,9 +322,4 @@ impl<K> Columns<'_, (K, SummaryStats)> {
             .ns("Max", |(_, times)| times.max)
             .ns("StdDev", |(_, times)| times.deviation)
     }
-}
-
-/// A part of a whole, in percent.
-pub(super) fn share_of(part: i64, all: i64) -> f64 {
-    part as f64 * 100.0 / (all as f64).max(1.0)
 }

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::capture::{Name, ThreadIndex};
 use super::super::critical_path::Segment;
+use super::super::summary_stats::share_of;
 use super::super::table::Table;
 use super::thread_calls::CallKind;
-use super::{AnalysisContext, cuda, share_of};
+use super::{AnalysisContext, cuda};
 
 /// Time on the path without a call.
 const NO_CALL: &str = "(no traced call)";
