@@ -8,7 +8,7 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use jetwatch_config::Config;
-use jetwatch_tables::{Align, TextTable};
+use jetwatch_tables::TextTable;
 
 use super::BenchOptions;
 use super::detector_only::profile_layers;
@@ -112,24 +112,16 @@ pub fn layers_table(document: &Value) -> String {
         ));
     }
     lines.push(String::new());
-    let mut table = TextTable::new(&[
-        ("ms", Align::Right),
-        ("share", Align::Right),
-        ("precision", Align::Left),
-        ("device", Align::Left),
-        ("type", Align::Left),
-        ("layer", Align::Left),
-    ]);
-    for layer in layers.iter().take(MAX_ROWS) {
-        table.push([
-            format!("{:.3}", layer["mean_ms"].as_f64().unwrap_or_default()),
-            percent(share(layer)),
-            text(layer, "precision"),
-            text(layer, "device"),
-            text(layer, "type"),
-            text(layer, "layer"),
-        ]);
-    }
+    let table = TextTable::of(&layers[..layers.len().min(MAX_ROWS)])
+        .right("ms", |layer| {
+            format!("{:.3}", layer["mean_ms"].as_f64().unwrap_or_default())
+        })
+        .right("share", |layer| percent(share(layer)))
+        .left("precision", |layer| text(layer, "precision"))
+        .left("device", |layer| text(layer, "device"))
+        .left("type", |layer| text(layer, "type"))
+        .left("layer", |layer| text(layer, "layer"))
+        .build();
     lines.extend(table.lines());
     if let Some(rest) = layers.get(MAX_ROWS..).filter(|rest| !rest.is_empty()) {
         let sum: f64 = rest.iter().map(share).sum();

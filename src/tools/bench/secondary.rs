@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use jetwatch_tables::{Align, TextTable};
+use jetwatch_tables::TextTable;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -111,46 +111,36 @@ pub(super) fn secondary_results<'d>(
 pub(super) fn secondary_table<'p>(
     points: impl Iterator<Item = (&'p str, &'p [SecondaryResult])>,
 ) -> Vec<String> {
-    let mut columns = vec![("point", Align::Left), ("secondary network", Align::Left)];
-    let numbers = [
-        "crops/s",
-        "crops/frame",
-        "dropped crops",
-        "batch size",
-        "crops in a batch",
-        "fill",
-        "wait, ms",
-        "infer, ms",
-        "suggested batch size",
-    ];
-    columns.extend(numbers.map(|heading| (heading, Align::Right)));
-    let mut table = TextTable::new(&columns);
-    let mut is_empty = true;
-    for (point, networks) in points {
-        for network in networks {
-            is_empty = false;
-            table.push([
-                if point.is_empty() { "run" } else { point }.to_owned(),
-                network.name.clone(),
-                format!("{:.1}", network.crops_per_s),
-                format!("{:.2}", network.crops_per_frame),
-                format!(
-                    "{:.0} ({:.1} %)",
-                    network.dropped_crops, network.dropped_percent
-                ),
-                format!("{:.0}", network.batch_size),
-                format!("{:.1}", network.mean_batch),
-                format!("{:.0} %", network.fill_percent),
-                format!("{:.2}", network.wait_ms),
-                format!("{:.2}", network.infer_ms),
-                format!("{:.0}", network.suggested_batch_size),
-            ]);
-        }
+    let rows = points.flat_map(|(point, networks)| {
+        let point = if point.is_empty() { "run" } else { point };
+        networks.iter().map(move |network| (point, network))
+    });
+    let rows: Vec<(&str, &SecondaryResult)> = rows.collect();
+    if rows.is_empty() {
+        return Vec::new();
     }
-    match is_empty {
-        true => Vec::new(),
-        false => table.lines().collect(),
-    }
+    let table = TextTable::of(&rows)
+        .left("point", |(point, _)| *point)
+        .left("secondary network", |(_, it)| it.name.as_str())
+        .right("crops/s", |(_, it)| format!("{:.1}", it.crops_per_s))
+        .right("crops/frame", |(_, it)| {
+            format!("{:.2}", it.crops_per_frame)
+        })
+        .right("dropped crops", |(_, it)| {
+            format!("{:.0} ({:.1} %)", it.dropped_crops, it.dropped_percent)
+        })
+        .right("batch size", |(_, it)| format!("{:.0}", it.batch_size))
+        .right("crops in a batch", |(_, it)| {
+            format!("{:.1}", it.mean_batch)
+        })
+        .right("fill", |(_, it)| format!("{:.0} %", it.fill_percent))
+        .right("wait, ms", |(_, it)| format!("{:.2}", it.wait_ms))
+        .right("infer, ms", |(_, it)| format!("{:.2}", it.infer_ms))
+        .right("suggested batch size", |(_, it)| {
+            format!("{:.0}", it.suggested_batch_size)
+        })
+        .build();
+    table.lines().collect()
 }
 
 #[cfg(test)]

@@ -53,92 +53,79 @@ pub fn run_table(document: &Value, speed: &Speed) -> String {
 
 /// Times without the warm-up, in ms per batch of each range.
 fn add_ranges(ranges: &[Value], lines: &mut Vec<String>) {
-    let mut columns = vec![("range, ms", Align::Left)];
-    let numbers = [
-        "batches",
-        "frames",
-        "mean",
-        "std",
-        "median",
-        "min",
-        "max",
-        "p99",
-        "GPU mean",
-        "frames/s per thread",
-    ];
-    columns.extend(numbers.map(|heading| (heading, Align::Right)));
-    let mut table = TextTable::new(&columns);
-    for range in ranges {
-        let numbers = &range["minus_warmup"];
-        let ms = |kind: &str, name: &str| {
-            let number = numbers[kind][name].as_f64();
-            number.map_or_else(|| "-".to_owned(), |number| format!("{number:.3}"))
-        };
-        let is_on_gpu = numbers["cpu_time"]["max"].as_f64() == Some(0.0);
-        let kind = if is_on_gpu { "gpu_time" } else { "cpu_time" };
-        let fps = numbers["throughput"].as_f64().unwrap_or_default();
-        table.push([
-            indented(range["name"].as_str().unwrap_or("?")),
-            numbers["batches"].to_string(),
-            numbers["items"].to_string(),
-            ms(kind, "mean"),
-            ms(kind, "std"),
-            ms(kind, "median"),
-            ms(kind, "min"),
-            ms(kind, "max"),
-            ms(kind, "percentile_99"),
-            ms("gpu_time", "mean"),
-            format!("{fps:.1}"),
-        ]);
-    }
+    let number = |range: &Value, name: &str| range["minus_warmup"][name].to_string();
+    let ms =
+        |range: &Value, kind: &str, name: &str| known(range["minus_warmup"][kind][name].as_f64());
+    let time = |name: &'static str| {
+        move |range: &Value| {
+            let is_on_gpu = range["minus_warmup"]["cpu_time"]["max"].as_f64() == Some(0.0);
+            let kind = if is_on_gpu { "gpu_time" } else { "cpu_time" };
+            ms(range, kind, name)
+        }
+    };
+    let table = TextTable::of(ranges)
+        .left("range, ms", |range| {
+            indented(range["name"].as_str().unwrap_or("?"))
+        })
+        .right("batches", |range| number(range, "batches"))
+        .right("frames", |range| number(range, "items"))
+        .right("mean", time("mean"))
+        .right("std", time("std"))
+        .right("median", time("median"))
+        .right("min", time("min"))
+        .right("max", time("max"))
+        .right("p99", time("percentile_99"))
+        .right("GPU mean", |range| ms(range, "gpu_time", "mean"))
+        .right("frames/s per thread", |range| {
+            let fps = range["minus_warmup"]["throughput"].as_f64();
+            format!("{:.1}", fps.unwrap_or_default())
+        })
+        .build();
     lines.extend(table.lines());
+}
+
+/// A time in ms, where it is known.
+fn known(ms: Option<f64>) -> String {
+    ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.3}"))
 }
 
 /// Video decoding and scaling by elements, which run next to the batches: the work of their threads for an image, warm-up
 /// included.
 fn add_element_stages(document: &Value, ranges: &[Value], lines: &mut Vec<String>) {
-    let mut columns = vec![("work in elements, ms", Align::Left)];
-    let numbers = ["images", "mean", "CPU mean", "median", "p99", "max"];
-    columns.extend(numbers.map(|heading| (heading, Align::Right)));
-    let mut table = TextTable::new(&columns);
-    let mut is_empty = true;
-    for stage in [Stage::VideoDecode, Stage::Scale] {
+    let stages = match &document["run"]["stages"] {
+        Value::Null => &document["stages"],
+        of_run => of_run,
+    };
+    let find = |stage: Stage| {
         let in_batch = format!("/{}", stage.name());
         let has_range = |range: &Value| {
             let name = range["name"].as_str();
             name.is_some_and(|name| name.ends_with(&in_batch))
         };
-        let stages = match &document["run"]["stages"] {
-            Value::Null => &document["stages"],
-            of_run => of_run,
-        };
         let mut stages = stages.as_array().into_iter().flatten();
-        let found = stages.find(|found| found["stage"] == stage.name());
-        let Some(found) = found.filter(|_| !ranges.iter().any(has_range)) else {
-            continue;
-        };
-        let images = found["items"].as_u64().unwrap_or_default();
-        if images == 0 {
-            continue;
-        }
-        is_empty = false;
-        let ms =
-            |number: Option<f64>| number.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.3}"));
-        let per_image = |key: &str| ms(found[key].as_f64().map(|sum| sum / images as f64));
-        table.push([
-            stage.name().to_owned(),
-            images.to_string(),
-            per_image("busy_ms"),
-            per_image("cpu_ms"),
-            ms(found["p50_ms"].as_f64()),
-            ms(found["p99_ms"].as_f64()),
-            ms(found["max_ms"].as_f64()),
-        ]);
+        let found = stages.find(|found| found["stage"] == stage.name())?;
+        let images = found["items"].as_u64().filter(|images| *images > 0)?;
+        (!ranges.iter().any(has_range)).then_some((stage, found, images))
+    };
+    let stages = [Stage::VideoDecode, Stage::Scale];
+    let rows: Vec<(Stage, &Value, u64)> = stages.into_iter().filter_map(find).collect();
+    if rows.is_empty() {
+        return;
     }
-    if !is_empty {
-        lines.push(String::new());
-        lines.extend(table.lines());
-    }
+    let per_image = |sum: &Value, images: u64| known(sum.as_f64().map(|sum| sum / images as f64));
+    let table = TextTable::of(&rows)
+        .left("work in elements, ms", |(stage, ..)| stage.name())
+        .right("images", |(.., images)| images.to_string())
+        .right("mean", |(_, it, images)| per_image(&it["busy_ms"], *images))
+        .right("CPU mean", |(_, it, images)| {
+            per_image(&it["cpu_ms"], *images)
+        })
+        .right("median", |(_, it, _)| known(it["p50_ms"].as_f64()))
+        .right("p99", |(_, it, _)| known(it["p99_ms"].as_f64()))
+        .right("max", |(_, it, _)| known(it["max_ms"].as_f64()))
+        .build();
+    lines.push(String::new());
+    lines.extend(table.lines());
 }
 
 fn indented(name: &str) -> String {

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use jetwatch_tables::{Align, TextTable};
+use jetwatch_tables::TextTable;
 
 use crate::mot_format::TrackRow;
 use crate::mot_metrics::Metrics;
@@ -22,28 +22,22 @@ pub fn metrics_table(sequences: &[MotSequence], tracks: &[Vec<TrackRow>]) -> Str
     if lines.len() > 1 {
         lines.push(("all", all));
     }
-    let mut columns = vec![("sequence", Align::Left)];
-    let numbers = [
-        "MOTA", "MOTP", "IDF1", "HOTA", "DetA", "AssA", "switches", "FP", "FN", "objects",
-    ];
-    columns.extend(numbers.map(|heading| (heading, Align::Right)));
-    let mut table = TextTable::new(&columns);
-    for (name, metrics) in &lines {
-        let percent = |share: f64| format!("{:.2}", 100.0 * share);
-        table.push([
-            (*name).to_owned(),
-            percent(metrics.mota()),
-            percent(metrics.motp()),
-            percent(metrics.idf1()),
-            percent(metrics.hota()),
-            percent(metrics.detection_accuracy()),
-            percent(metrics.association_accuracy()),
-            metrics.switches().to_string(),
-            metrics.false_positives().to_string(),
-            metrics.misses().to_string(),
-            metrics.objects.to_string(),
-        ]);
-    }
+    let percent = |share: f64| format!("{:.2}", 100.0 * share);
+    let table = TextTable::of(&lines)
+        .left("sequence", |(name, _)| *name)
+        .right("MOTA", |(_, metrics)| percent(metrics.mota()))
+        .right("MOTP", |(_, metrics)| percent(metrics.motp()))
+        .right("IDF1", |(_, metrics)| percent(metrics.idf1()))
+        .right("HOTA", |(_, metrics)| percent(metrics.hota()))
+        .right("DetA", |(_, metrics)| percent(metrics.detection_accuracy()))
+        .right("AssA", |(_, metrics)| {
+            percent(metrics.association_accuracy())
+        })
+        .right("switches", |(_, metrics)| metrics.switches().to_string())
+        .right("FP", |(_, metrics)| metrics.false_positives().to_string())
+        .right("FN", |(_, metrics)| metrics.misses().to_string())
+        .right("objects", |(_, metrics)| metrics.objects.to_string())
+        .build();
     format!("{table}\n")
 }
 

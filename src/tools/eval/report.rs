@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use jetwatch_tables::{Align, TextTable};
+use jetwatch_tables::TextTable;
 
 use crate::annotations::{Category, Truth};
 use crate::bootstrap::{ConfidenceIntervals, Interval};
@@ -353,27 +353,17 @@ impl Report<'_> {
 
     fn write_each_class(&self, text: &mut String) {
         for network in &self.networks {
-            let mut columns = vec![(network.precision, Align::Left)];
-            let numbers = ["objects", "AP", "AP50", "precision", "recall", "F1"];
-            columns.extend(numbers.map(|heading| (heading, Align::Right)));
-            let mut table = TextTable::new(&columns);
-            for class in network.classes.iter().filter(|class| class.objects > 0) {
-                let OperatingPoint {
-                    precision,
-                    recall,
-                    f1,
-                    ..
-                } = class.operating;
-                table.push([
-                    class.name.to_string(),
-                    class.objects.to_string(),
-                    number(class.ap),
-                    number(class.ap50),
-                    number(precision),
-                    number(recall),
-                    number(f1),
-                ]);
-            }
+            let classes = network.classes.iter().filter(|class| class.objects > 0);
+            let classes: Vec<&ClassAccuracy> = classes.collect();
+            let table = TextTable::of(&classes)
+                .left(network.precision, |class| class.name.as_str())
+                .right("objects", |class| class.objects.to_string())
+                .right("AP", |class| number(class.ap))
+                .right("AP50", |class| number(class.ap50))
+                .right("precision", |class| number(class.operating.precision))
+                .right("recall", |class| number(class.operating.recall))
+                .right("F1", |class| number(class.operating.f1))
+                .build();
             let _ = writeln!(text, "\n{table}");
         }
     }

@@ -23,7 +23,59 @@ pub struct TextTable {
     table: Table,
 }
 
+/// A table that is declared: its rows, then for each column heading, alignment, and the text of a row's cell.
+#[derive(Debug)]
+pub struct TextColumns<'a, R> {
+    rows: &'a [R],
+    headings: Vec<(&'a str, Align)>,
+    /// By row.
+    cells: Vec<Vec<String>>,
+}
+
+impl<'a, R> TextColumns<'a, R> {
+    /// Adds a column of text.
+    pub fn left<T: Into<String>>(self, heading: &'a str, cell: impl FnMut(&'a R) -> T) -> Self {
+        self.column(heading, Align::Left, cell)
+    }
+
+    /// Adds a column of numbers.
+    pub fn right<T: Into<String>>(self, heading: &'a str, cell: impl FnMut(&'a R) -> T) -> Self {
+        self.column(heading, Align::Right, cell)
+    }
+
+    fn column<T: Into<String>>(
+        mut self,
+        heading: &'a str,
+        align: Align,
+        mut cell: impl FnMut(&'a R) -> T,
+    ) -> Self {
+        self.headings.push((heading, align));
+        for (row, cells) in self.rows.iter().zip(&mut self.cells) {
+            cells.push(cell(row).into());
+        }
+        self
+    }
+
+    /// The table.
+    pub fn build(self) -> TextTable {
+        let mut table = TextTable::new(&self.headings);
+        for cells in self.cells {
+            table.push(cells);
+        }
+        table
+    }
+}
+
 impl TextTable {
+    /// Declares a table of `rows`.
+    pub fn of<R>(rows: &[R]) -> TextColumns<'_, R> {
+        TextColumns {
+            rows,
+            headings: Vec::new(),
+            cells: rows.iter().map(|_| Vec::new()).collect(),
+        }
+    }
+
     /// A table without rows, with these headings and alignments.
     #[must_use]
     pub fn new(columns: &[(&str, Align)]) -> Self {
@@ -90,8 +142,10 @@ mod tests {
 
     #[test]
     fn lines_are_headings_and_rows() {
-        let mut table = TextTable::new(&[("range", Align::Left), ("ms", Align::Right)]);
-        table.push(["  infer", "1.5"]);
+        let table = TextTable::of(&[("infer", 1.5)])
+            .left("range", |(range, _)| format!("  {range}"))
+            .right("ms", |(_, ms)| ms.to_string())
+            .build();
         let lines: Vec<String> = table.lines().collect();
         assert_eq!(lines, ["range     ms", "  infer  1.5"]);
     }

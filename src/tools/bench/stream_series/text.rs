@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Trials of streams as text for a terminal: a table of the trials with bars, the streams of the answer, and the answer.
 
-use jetwatch_tables::{Align, TextTable};
+use jetwatch_tables::TextTable;
 
 use super::Trial;
 use crate::streams::{Limit, StreamFit};
@@ -58,82 +58,72 @@ pub(super) fn summary(
 
 /// A row for each number of streams, over its trials.
 fn trial_table(trials: &[Trial]) -> String {
-    let mut columns = vec![
-        ("streams", Align::Right),
-        ("trials without drops", Align::Right),
-    ];
-    let numbers = [
-        "frames/s",
-        "dropped",
-        "late",
-        "latency, ms",
-        "longest",
-        "dropped or late",
-    ];
-    columns.extend(numbers.map(|heading| (heading, Align::Right)));
-    columns.push(("", Align::Left));
-    let mut table = TextTable::new(&columns);
     let mut counts: Vec<usize> = trials.iter().map(|trial| trial.streams).collect();
     counts.sort_unstable();
     counts.dedup();
-    for count in counts {
-        let own: Vec<&Trial> = trials
-            .iter()
-            .filter(|trial| trial.streams == count)
-            .collect();
-        let passed = own.iter().filter(|trial| trial.has_kept_up).count();
-        let mean = |number: &dyn Fn(&Trial) -> f64| {
-            own.iter().map(|trial| number(trial)).sum::<f64>() / own.len().max(1) as f64
-        };
-        let lost = mean(&Trial::lost_percent);
-        let longest = own
-            .iter()
-            .map(|trial| trial.latency_max_ms)
-            .fold(0.0, f64::max);
-        let dropped: u64 = own.iter().map(|trial| trial.dropped).sum();
-        let late: u64 = own.iter().map(|trial| trial.late).sum();
-        table.push([
-            count.to_string(),
-            format!("{passed} of {}", own.len()),
-            format!("{:.1}", mean(&|trial| trial.fps)),
-            dropped.to_string(),
-            late.to_string(),
-            format!("{:.1}", mean(&|trial| trial.latency_mean_ms.unwrap_or(0.0))),
-            format!("{longest:.1}"),
-            format!("{lost:.2} %"),
-            "#".repeat((lost / 100.0 * BAR).ceil().clamp(0.0, BAR) as usize),
-        ]);
-    }
+    let own = |count: &usize| {
+        let own = trials.iter().filter(|trial| trial.streams == *count);
+        own.collect::<Vec<&Trial>>()
+    };
+    let rows: Vec<Vec<&Trial>> = counts.iter().map(own).collect();
+    let mean = |own: &[&Trial], number: fn(&Trial) -> f64| {
+        own.iter().map(|trial| number(trial)).sum::<f64>() / own.len().max(1) as f64
+    };
+    let sum = |own: &[&Trial], number: fn(&Trial) -> u64| {
+        own.iter()
+            .map(|trial| number(trial))
+            .sum::<u64>()
+            .to_string()
+    };
+    let table = TextTable::of(&rows)
+        .right("streams", |own| own[0].streams.to_string())
+        .right("trials without drops", |own| {
+            let passed = own.iter().filter(|trial| trial.has_kept_up).count();
+            format!("{passed} of {}", own.len())
+        })
+        .right("frames/s", |own| {
+            format!("{:.1}", mean(own, |trial| trial.fps))
+        })
+        .right("dropped", |own| sum(own, |trial| trial.dropped))
+        .right("late", |own| sum(own, |trial| trial.late))
+        .right("latency, ms", |own| {
+            let latency = mean(own, |trial| trial.latency_mean_ms.unwrap_or(0.0));
+            format!("{latency:.1}")
+        })
+        .right("longest", |own| {
+            let longest = own.iter().map(|trial| trial.latency_max_ms);
+            format!("{:.1}", longest.fold(0.0, f64::max))
+        })
+        .right("dropped or late", |own| {
+            format!("{:.2} %", mean(own, Trial::lost_percent))
+        })
+        .left("", |own| {
+            let length = mean(own, Trial::lost_percent) / 100.0 * BAR;
+            "#".repeat(length.ceil().clamp(0.0, BAR) as usize)
+        })
+        .build();
     table.lines().collect::<Vec<_>>().join("\n")
 }
 
 /// A row for each stream of a trial.
 fn stream_table(trial: &Trial) -> String {
-    let mut columns = vec![("stream", Align::Left)];
-    let numbers = [
-        "frames/s",
-        "frames",
-        "without inference",
-        "dropped",
-        "late",
-        "latency, ms",
-        "longest",
-    ];
-    columns.extend(numbers.map(|heading| (heading, Align::Right)));
-    let mut table = TextTable::new(&columns);
-    for source in trial.result.iter().flat_map(|result| &result.sources) {
-        let mean = source.latency_mean_ms;
-        table.push([
-            source.name.clone(),
-            format!("{:.1}", source.fps),
-            source.processed.to_string(),
-            source.skipped.to_string(),
-            source.dropped.to_string(),
-            source.late.to_string(),
-            mean.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1}")),
-            format!("{:.1}", source.latency_max_ms),
-        ]);
-    }
+    let sources = trial
+        .result
+        .as_ref()
+        .map(|result| result.sources.as_slice());
+    let table = TextTable::of(sources.unwrap_or_default())
+        .left("stream", |source| source.name.as_str())
+        .right("frames/s", |source| format!("{:.1}", source.fps))
+        .right("frames", |source| source.processed.to_string())
+        .right("without inference", |source| source.skipped.to_string())
+        .right("dropped", |source| source.dropped.to_string())
+        .right("late", |source| source.late.to_string())
+        .right("latency, ms", |source| {
+            let mean = source.latency_mean_ms;
+            mean.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1}"))
+        })
+        .right("longest", |source| format!("{:.1}", source.latency_max_ms))
+        .build();
     table.lines().collect::<Vec<_>>().join("\n")
 }
 
