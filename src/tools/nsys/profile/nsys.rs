@@ -10,13 +10,13 @@ use super::ProfileError;
 pub struct Version(pub u32, pub u32, pub u32);
 
 /// The first version that writes `.nsys-rep`.
-pub const MIN_VERSION: Version = Version(2021, 4, 0);
+pub(super) const MIN_VERSION: Version = Version(2021, 4, 0);
 
 /// Traces that every profile has.
-pub const REQUIRED_TRACES: [&str; 3] = ["cuda", "nvtx", "osrt"];
+pub(super) const REQUIRED_TRACES: [&str; 3] = ["cuda", "nvtx", "osrt"];
 
 /// Additional traces, if nsys supports them: NVIDIA's video API, the DLA, and the units of a Jetson.
-pub const OPTIONAL_TRACES: [&str; 3] = ["tegra-accelerators", "nvvideo", "cudla"];
+pub(super) const OPTIONAL_TRACES: [&str; 3] = ["tegra-accelerators", "nvvideo", "cudla"];
 
 impl Version {
     /// Parses the output of `nsys --version`.
@@ -58,8 +58,7 @@ fn option_help(help: &str, option: &str) -> String {
 }
 
 /// The traces that `nsys profile --help` lists.
-#[must_use]
-pub fn available_traces(help: &str) -> Vec<String> {
+pub(super) fn available_traces(help: &str) -> Vec<String> {
     let about = option_help(help, "--trace");
     // The text after the values describes single ones again.
     let values = about.split("Select the API").next().unwrap_or(&about);
@@ -78,7 +77,7 @@ pub fn available_traces(help: &str) -> Vec<String> {
 ///
 /// # Errors
 /// This nsys does not support a required trace.
-pub fn traces(
+pub(super) fn traces(
     help: &str,
     requested: &[String],
     version: Version,
@@ -179,8 +178,7 @@ impl Environment {
 }
 
 /// The sessions that `nsys sessions list` prints: name and state.
-#[must_use]
-pub fn sessions(text: &str) -> Vec<(String, String)> {
+pub(super) fn sessions(text: &str) -> Vec<(String, String)> {
     let lines = text
         .lines()
         .skip_while(|line| !line.contains("STATE"))
