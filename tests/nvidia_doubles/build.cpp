@@ -111,11 +111,7 @@ bool is_precision_good(Network const& network, Config const& config, Voice const
 
 // Without Q/DQ the DLA computes in FP16 or INT8, and INT8 needs scales from a calibrator.
 bool is_dla_good(Network const& network, Config const& config, Voice const& voice) {
-    bool is_used = config.device == nvinfer1::DeviceType::kDLA;
-    for (auto* const layer : network.layers) {
-        is_used = is_used || config.is_on_dla(layer);
-    }
-    if (!is_used) {
+    if (!config.is_on_dla()) {
         return true;
     }
     if (dla_cores() == 0) {
@@ -141,7 +137,7 @@ bool is_dla_good(Network const& network, Config const& config, Voice const& voic
     }
     for (auto* const layer : network.layers) {
         GraphLayer const& inner = layer->inner().layer;
-        if (config.is_on_dla(layer) && !runs_on_dla(inner.operation)) {
+        if (!runs_on_dla(inner.operation)) {
             voice.error(ErrorCode::kINVALID_CONFIG,
                 text("%s: DLA does not support %s layers, and GPU fallback is not enabled", inner.name.c_str(),
                     inner.operation.c_str()));
@@ -191,13 +187,12 @@ std::vector<PlanLayer> fuse(Network const& network, Config const& config) {
         && network.inputs[0]->inner().tensor.type == nvinfer1::DataType::kHALF;
     std::vector<PlanLayer> out;
     for (auto* const object : network.layers) {
-        Layer const& inner = object->inner();
-        GraphLayer const& layer = inner.layer;
+        GraphLayer const& layer = object->inner().layer;
         if (layer.operation == "QuantizeLinear" || layer.operation == "DequantizeLinear" || layer.operation == "Constant"
             || layer.operation == "Identity") {
             continue;
         }
-        bool const is_dla = config.is_on_dla(object) && runs_on_dla(layer.operation);
+        bool const is_dla = config.is_on_dla() && runs_on_dla(layer.operation);
         char const* const device = is_dla ? "DLA" : "GPU";
         bool const is_heavy = layer.operation == "Conv" || layer.operation == "MatMul" || layer.operation == "Gemm";
         bool const is_quantized = !layer.inputs.empty() && maker[layer.inputs[0]] == "DequantizeLinear";
@@ -206,9 +201,6 @@ std::vector<PlanLayer> fuse(Network const& network, Config const& config) {
             precision = "INT8";
         } else if (wants_fp16(config) || (network.is_strongly_typed() && is_half)) {
             precision = "FP16";
-        }
-        if (inner.has_precision) {
-            precision = name_of(inner.precision);
         }
         PlanLayer* const last = out.empty() ? nullptr : &out.back();
         bool const follows = last != nullptr && layer.inputs.size() == 1 && last->outputs.size() == 1
@@ -322,17 +314,7 @@ bool time_layers(Config& config, Voice const& voice, std::vector<PlanLayer> cons
     return true;
 }
 
-// The first that is allowed; linear where it is.
-nvinfer1::TensorFormat chosen_format(nvinfer1::TensorFormats allowed) {
-    int32_t bit = 0;
-    while ((allowed >> bit & 1) == 0) {
-        bit += 1;
-    }
-    return static_cast<nvinfer1::TensorFormat>(bit);
-}
-
-} // namespace
-
+// Whether the network and the config fit together; what does not is reported.
 bool is_buildable(Network const& network, Config const& config, Voice const& voice) {
     if (network.inputs.empty() || network.outputs.empty()) {
         voice.error(ErrorCode::kINTERNAL_ERROR,
@@ -342,6 +324,8 @@ bool is_buildable(Network const& network, Config const& config, Voice const& voi
     return is_machine_good(config, voice) && are_profiles_good(network, config, voice)
         && is_precision_good(network, config, voice) && is_dla_good(network, config, voice);
 }
+
+} // namespace
 
 bool build(Network& network, Config& config, Voice const& voice, Plan& plan) {
     if (!is_buildable(network, config, voice)) {
@@ -374,32 +358,23 @@ bool build(Network& network, Config& config, Voice const& voice, Plan& plan) {
         return false;
     }
     plan.capability = machine_capability();
-    plan.name = network.getName();
+    plan.name = network.name();
     plan.profiles = std::max(1, static_cast<int32_t>(config.profiles.size()));
     plan.verbosity = config.verbosity;
-#if DOUBLE_API == 806
-    plan.shares_profiles = config.features.count(nvinfer1::PreviewFeature::kPROFILE_SHARING_0806) != 0;
-#endif
     for (auto const& layer : plan.layers) {
         plan.uses_dla = plan.uses_dla || layer.device == "DLA";
     }
     for (bool const is_input : {true, false}) {
         for (auto* const object : is_input ? network.inputs : network.outputs) {
-            Tensor const& inner = object->inner();
-            GraphTensor const& tensor = inner.tensor;
-            PlanTensor made{tensor.name, is_input, tensor.type, chosen_format(inner.getAllowedFormats()), tensor.sizes, {}};
-            if (!is_input && packing(made.format).together > 1) {
-                voice.error(ErrorCode::kINVALID_CONFIG,
-                    text("%s: the double's outputs are linear", tensor.name.c_str()));
-                return false;
-            }
+            GraphTensor const& tensor = object->inner().tensor;
+            PlanTensor made{tensor.name, is_input, tensor.type, tensor.sizes, {}};
             for (size_t profile = 0; is_input && profile < static_cast<size_t>(plan.profiles); ++profile) {
                 Range range{tensor.sizes, tensor.sizes, tensor.sizes};
                 if (profile < config.profiles.size() && config.profiles[profile].count(tensor.name) != 0) {
                     range = config.profiles[profile].at(tensor.name);
                 }
                 // The network's memory grows with the largest batch.
-                int64_t const bytes = elements(range.max, made.format, made.type) * bytes_of(made.type);
+                int64_t const bytes = elements(range.max) * bytes_of(made.type);
                 plan.device_memory = std::max(plan.device_memory, bytes);
                 made.ranges.push_back(range);
             }

@@ -35,23 +35,7 @@ bool Profile::setDimensions(char const* name, nvinfer1::OptProfileSelector selec
     return true;
 }
 
-Dims Profile::getDimensions(char const* name, nvinfer1::OptProfileSelector select) const noexcept {
-    char const* const where = "IOptimizationProfile::getDimensions";
-    DOUBLE_ALIVE(where);
-    known(select, where, "OptProfileSelector");
-    auto const found = ranges.find(name_argument(name, where));
-    if (found == ranges.end()) {
-        return Dims{-1, {}};
-    }
-    Range const& range = found->second;
-    auto const& wanted = select == nvinfer1::OptProfileSelector::kMIN ? range.min
-        : select == nvinfer1::OptProfileSelector::kOPT                ? range.opt
-                                                                      : range.max;
-    return wanted.empty() ? Dims{-1, {}} : to_dims(wanted);
-}
-
-bool Profile::isValid() const noexcept {
-    DOUBLE_ALIVE("IOptimizationProfile::isValid");
+bool Profile::is_valid() const {
     for (auto const& [name, range] : ranges) {
         if (range.min.size() != range.opt.size() || range.opt.size() != range.max.size()) {
             return false;
@@ -76,11 +60,6 @@ void Builder::before_delete() {
     if (children != 0) {
         wrong("IBuilder is deleted before %d of its networks and configs", children.load());
     }
-}
-
-int32_t Builder::getMaxDLABatchSize() const noexcept {
-    DOUBLE_ALIVE("IBuilder::getMaxDLABatchSize");
-    return 4096;
 }
 
 int32_t Builder::getNbDLACores() const noexcept {
@@ -115,11 +94,6 @@ void Builder::setErrorRecorder(nvinfer1::IErrorRecorder* recorder) noexcept {
     m_voice.set_recorder(recorder);
 }
 
-nvinfer1::IErrorRecorder* Builder::getErrorRecorder() const noexcept {
-    DOUBLE_ALIVE("IBuilder::getErrorRecorder");
-    return m_voice.recorder();
-}
-
 nvinfer1::IHostMemory* Builder::buildSerializedNetwork(
     nvinfer1::INetworkDefinition& network, nvinfer1::IBuilderConfig& config) noexcept {
     char const* const where = "IBuilder::buildSerializedNetwork";
@@ -132,51 +106,6 @@ nvinfer1::IHostMemory* Builder::buildSerializedNetwork(
     }
     return host_memory(write_plan(plan));
 }
-
-bool Builder::isNetworkSupported(
-    nvinfer1::INetworkDefinition const& network, nvinfer1::IBuilderConfig const& config) const noexcept {
-    char const* const where = "IBuilder::isNetworkSupported";
-    DOUBLE_ALIVE(where);
-    return is_buildable(behind<nvinfer1::INetworkDefinition, Network>(network, where),
-        behind<nvinfer1::IBuilderConfig, Config>(config, where), m_voice);
-}
-
-nvinfer1::ILogger* Builder::getLogger() const noexcept {
-    DOUBLE_ALIVE("IBuilder::getLogger");
-    return m_voice.logger();
-}
-
-bool Builder::setMaxThreads(int32_t threads) noexcept {
-    DOUBLE_ALIVE("IBuilder::setMaxThreads");
-    if (threads < 1) {
-        m_voice.error(ErrorCode::kINVALID_ARGUMENT, text("IBuilder::setMaxThreads: %d is less than 1", threads));
-        return false;
-    }
-    m_threads = threads;
-    return true;
-}
-
-int32_t Builder::getMaxThreads() const noexcept {
-    DOUBLE_ALIVE("IBuilder::getMaxThreads");
-    return m_threads;
-}
-
-#if DOUBLE_API < 1100
-bool Builder::platformHasFastFp16() const noexcept {
-    DOUBLE_ALIVE("IBuilder::platformHasFastFp16");
-    return number("FAST_FP16", 1) != 0;
-}
-
-bool Builder::platformHasFastInt8() const noexcept {
-    DOUBLE_ALIVE("IBuilder::platformHasFastInt8");
-    return number("FAST_INT8", 1) != 0;
-}
-
-bool Builder::platformHasTf32() const noexcept {
-    DOUBLE_ALIVE("IBuilder::platformHasTf32");
-    return false;
-}
-#endif
 
 // Defined next to the runtime's factory.
 nvinfer1::ILogger* checked_logger(void* logger, int32_t version, char const* where);

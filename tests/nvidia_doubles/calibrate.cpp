@@ -51,15 +51,11 @@ bool calibrate(Network const& network, Config const& config, Voice const& voice)
     if (calibrator == nullptr) {
         voice.log(Severity::kWARNING,
             "Calibrator is not being used. Users must provide dynamic range for all tensors that are not Int32 or Bool.");
-        bool const has_ranges = std::all_of(network.inputs.begin(), network.inputs.end(),
-            [](auto* object) { return object->inner().has_range; });
-        if (!has_ranges) {
-            voice.error(ErrorCode::kINTERNAL_ERROR,
-                "[standardEngineBuilder.cpp::initCalibrationParams] Error Code 4: Internal Error (Calibration failure occurred "
-                "with no scaling factors detected. This could be due to no int8 calibrator or insufficient custom scales for "
-                "network layers. Please see int8 sample to setup calibration correctly.)");
-        }
-        return has_ranges;
+        voice.error(ErrorCode::kINTERNAL_ERROR,
+            "[standardEngineBuilder.cpp::initCalibrationParams] Error Code 4: Internal Error (Calibration failure occurred "
+            "with no scaling factors detected. This could be due to no int8 calibrator or insufficient custom scales for "
+            "network layers. Please see int8 sample to setup calibration correctly.)");
+        return false;
     }
     std::string const algorithm = algorithm_name(calibrator->getAlgorithm());
 #if DOUBLE_VERSIONED_CALLBACKS

@@ -27,11 +27,10 @@ int rank(nvinfer1::ProfilingVerbosity verbosity) {
 
 } // namespace
 
-Context::Context(Engine& engine, bool is_given_memory)
-    : m_engine(engine), m_voice(engine.voice()), m_is_given_memory(is_given_memory), m_verbosity(engine.plan().verbosity) {
+Context::Context(Engine& engine) : m_engine(engine), m_voice(engine.voice()) {
     m_engine.children += 1;
     // Before profiles could be shared, only the first context got one without asking.
-    if (m_engine.plan().shares_profiles || !m_engine.plan().is_dynamic()) {
+    if (Plan::kSharesProfiles || !m_engine.plan().is_dynamic()) {
         m_profile = 0;
     } else if (m_engine.take_profile(0)) {
         m_profile = 0;
@@ -113,73 +112,6 @@ void Context::setProfiler(nvinfer1::IProfiler* profiler) noexcept {
     m_profiler = profiler;
 }
 
-nvinfer1::IProfiler* Context::getProfiler() const noexcept {
-    DOUBLE_ALIVE("IExecutionContext::getProfiler");
-    return m_profiler;
-}
-
-nvinfer1::ICudaEngine const& Context::getEngine() const noexcept {
-    DOUBLE_ALIVE("IExecutionContext::getEngine");
-    return *m_engine.outer();
-}
-
-void Context::setName(char const* name) noexcept {
-    DOUBLE_ALIVE("IExecutionContext::setName");
-    m_name = name_argument(name, "IExecutionContext::setName");
-}
-
-char const* Context::getName() const noexcept {
-    DOUBLE_ALIVE("IExecutionContext::getName");
-    return m_name.c_str();
-}
-
-void Context::setDeviceMemory(void* memory) noexcept {
-    DOUBLE_ALIVE("IExecutionContext::setDeviceMemory");
-    if (!m_is_given_memory) {
-        m_voice.error(ErrorCode::kINVALID_STATE, "IExecutionContext::setDeviceMemory: the context has memory of its own");
-        return;
-    }
-    m_has_memory = memory != nullptr;
-}
-
-#if DOUBLE_API >= 1003
-void Context::setDeviceMemoryV2(void* memory, int64_t size) noexcept {
-    DOUBLE_ALIVE("IExecutionContext::setDeviceMemoryV2");
-    if (size < m_engine.plan().device_memory) {
-        m_voice.error(ErrorCode::kINVALID_ARGUMENT,
-            text("IExecutionContext::setDeviceMemoryV2: %lld bytes are less than the engine's %lld",
-                static_cast<long long>(size), static_cast<long long>(m_engine.plan().device_memory)));
-        return;
-    }
-    setDeviceMemory(memory);
-}
-#endif
-
-int32_t Context::getOptimizationProfile() const noexcept {
-    DOUBLE_ALIVE("IExecutionContext::getOptimizationProfile");
-    return m_profile;
-}
-
-bool Context::allInputDimensionsSpecified() const noexcept {
-    DOUBLE_ALIVE("IExecutionContext::allInputDimensionsSpecified");
-    for (auto const& tensor : m_engine.plan().tensors) {
-        if (tensor.is_input && !is_known(shape(tensor))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-void Context::setErrorRecorder(nvinfer1::IErrorRecorder* recorder) noexcept {
-    DOUBLE_ALIVE("IExecutionContext::setErrorRecorder");
-    m_voice.set_recorder(recorder);
-}
-
-nvinfer1::IErrorRecorder* Context::getErrorRecorder() const noexcept {
-    DOUBLE_ALIVE("IExecutionContext::getErrorRecorder");
-    return m_voice.recorder();
-}
-
 bool Context::setOptimizationProfileAsync(int32_t profile, cudaStream_t) noexcept {
     DOUBLE_ALIVE("IExecutionContext::setOptimizationProfileAsync");
     Plan const& plan = m_engine.plan();
@@ -192,7 +124,7 @@ bool Context::setOptimizationProfileAsync(int32_t profile, cudaStream_t) noexcep
     if (profile == m_profile) {
         return true;
     }
-    if (!plan.shares_profiles && plan.is_dynamic()) {
+    if (!Plan::kSharesProfiles && plan.is_dynamic()) {
         if (!m_engine.take_profile(profile)) {
             m_voice.error(ErrorCode::kINVALID_ARGUMENT,
                 text("[executionContext.cpp::setOptimizationProfileInternal] Error Code 9: Internal Error (Profile %d has "
@@ -213,11 +145,6 @@ bool Context::setOptimizationProfileAsync(int32_t profile, cudaStream_t) noexcep
 void Context::setEnqueueEmitsProfile(bool emits) noexcept {
     DOUBLE_ALIVE("IExecutionContext::setEnqueueEmitsProfile");
     m_emits_profile = emits;
-}
-
-bool Context::getEnqueueEmitsProfile() const noexcept {
-    DOUBLE_ALIVE("IExecutionContext::getEnqueueEmitsProfile");
-    return m_emits_profile;
 }
 
 void Context::report_layers() const {
@@ -288,30 +215,10 @@ Dims Context::getTensorShape(char const* name) const noexcept {
     return tensor == nullptr ? Dims{-1, {}} : to_dims(shape(*tensor));
 }
 
-Dims Context::getTensorStrides(char const* name) const noexcept {
-    PlanTensor const* const tensor = find(name, "IExecutionContext::getTensorStrides");
-    if (tensor == nullptr) {
-        return Dims{-1, {}};
-    }
-    Sizes strides = shape(*tensor);
-    int64_t stride = 1;
-    for (size_t axis = strides.size(); axis-- > 0;) {
-        int64_t const size = strides[axis];
-        strides[axis] = stride;
-        stride = size == -1 || stride == -1 ? -1 : stride * size;
-    }
-    return to_dims(strides);
-}
-
-bool Context::set_address(
-    char const* name, void const* data, char const* where, bool must_be_input, bool must_be_output) {
+bool Context::setTensorAddress(char const* name, void* data) noexcept {
+    char const* const where = "IExecutionContext::setTensorAddress";
     PlanTensor const* const tensor = find(name, where);
     if (tensor == nullptr) {
-        return false;
-    }
-    if ((must_be_input && !tensor->is_input) || (must_be_output && tensor->is_input)) {
-        m_voice.error(ErrorCode::kINVALID_ARGUMENT,
-            text("%s: '%s' is no %s", where, name, must_be_input ? "input" : "output"));
         return false;
     }
     if (reinterpret_cast<uintptr_t>(data) % 256 != 0) {
@@ -323,28 +230,9 @@ bool Context::set_address(
     return true;
 }
 
-bool Context::setTensorAddress(char const* name, void* data) noexcept {
-    return set_address(name, data, "IExecutionContext::setTensorAddress", false, false);
-}
-
-bool Context::setInputTensorAddress(char const* name, void const* data) noexcept {
-    return set_address(name, data, "IExecutionContext::setInputTensorAddress", true, false);
-}
-
-#if DOUBLE_API >= 1000
-bool Context::setOutputTensorAddress(char const* name, void* data) noexcept {
-    return set_address(name, data, "IExecutionContext::setOutputTensorAddress", false, true);
-}
-#endif
-
-void const* Context::getTensorAddress(char const* name) const noexcept {
-    PlanTensor const* const tensor = find(name, "IExecutionContext::getTensorAddress");
-    auto const found = tensor == nullptr ? m_addresses.end() : m_addresses.find(tensor->name);
+void const* Context::address(std::string const& tensor) const {
+    auto const found = m_addresses.find(tensor);
     return found == m_addresses.end() ? nullptr : found->second;
-}
-
-void* Context::getOutputTensorAddress(char const* name) const noexcept {
-    return const_cast<void*>(getTensorAddress(name));
 }
 
 int32_t Context::inferShapes(int32_t most, char const** names) noexcept {
@@ -365,26 +253,11 @@ int32_t Context::inferShapes(int32_t most, char const** names) noexcept {
     return missing;
 }
 
-bool Context::setInputConsumedEvent(cudaEvent_t event) noexcept {
-    DOUBLE_ALIVE("IExecutionContext::setInputConsumedEvent");
-    m_consumed = event;
-    return true;
-}
-
-cudaEvent_t Context::getInputConsumedEvent() const noexcept {
-    DOUBLE_ALIVE("IExecutionContext::getInputConsumedEvent");
-    return m_consumed;
-}
-
 Job const* Context::job() {
     Plan const& plan = m_engine.plan();
     if (m_profile < 0) {
         m_voice.error(ErrorCode::kINVALID_STATE,
             "[executionContext.cpp::enqueueV3] Error Code 9: no optimization profile has been set for this context");
-        return nullptr;
-    }
-    if (m_is_given_memory && !m_has_memory && plan.device_memory != 0) {
-        m_voice.error(ErrorCode::kINVALID_STATE, "enqueueV3: the context was made without device memory and none was set");
         return nullptr;
     }
     PlanTensor const* input = nullptr;
@@ -396,8 +269,8 @@ Job const* Context::job() {
                      "specified: '%s' is %s)", tensor.name.c_str(), shown(to_dims(sizes)).c_str()));
             return nullptr;
         }
-        void const* const address = getTensorAddress(tensor.name.c_str());
-        if (address == nullptr) {
+        void const* const memory = address(tensor.name);
+        if (memory == nullptr) {
             m_voice.error(ErrorCode::kINVALID_STATE,
                 text("[executionContext.cpp::enqueueV3] Error Code 3: API Usage Error (Neither address or allocator is set "
                      "for %s tensor %s. Call setTensorAddress before enqueue/execute.)",
@@ -405,8 +278,7 @@ Job const* Context::job() {
             return nullptr;
         }
         std::string problem;
-        int64_t const bytes = elements(sizes, tensor.format, tensor.type) * bytes_of(tensor.type);
-        if (!can_hold(address, bytes, problem)) {
+        if (!can_hold(memory, elements(sizes) * bytes_of(tensor.type), problem)) {
             wrong("enqueueV3: tensor '%s': %s", tensor.name.c_str(), problem.c_str());
         }
         if (tensor.is_input && input == nullptr) {
@@ -422,10 +294,10 @@ Job const* Context::job() {
         Step step{};
         Sizes const from = shape(*input);
         Sizes const to = shape(tensor);
-        lay_out(step, from, input->format, input->type);
-        step.input = reinterpret_cast<u64>(getTensorAddress(input->name.c_str()));
+        lay_out(step, from);
+        step.input = reinterpret_cast<u64>(address(input->name));
         step.input_type = static_cast<i64>(input->type);
-        step.output = reinterpret_cast<u64>(getTensorAddress(tensor.name.c_str()));
+        step.output = reinterpret_cast<u64>(address(tensor.name));
         step.output_type = static_cast<i64>(tensor.type);
         // An output without a batch axis is computed from the first image only.
         int64_t all = 1;
@@ -476,8 +348,7 @@ bool Context::enqueue(cudaStream_t stream) {
         return false;
     }
     std::string problem;
-    if (!launch(*work, stream, problem)
-        || (m_consumed != nullptr && !record_event(m_consumed, stream, problem))) {
+    if (!launch(*work, stream, problem)) {
         m_voice.error(ErrorCode::kFAILED_EXECUTION, problem);
         return false;
     }
@@ -490,16 +361,6 @@ bool Context::enqueue(cudaStream_t stream) {
     return true;
 }
 
-void Context::setPersistentCacheLimit(std::size_t size) noexcept {
-    DOUBLE_ALIVE("IExecutionContext::setPersistentCacheLimit");
-    m_cache_limit = size;
-}
-
-std::size_t Context::getPersistentCacheLimit() const noexcept {
-    DOUBLE_ALIVE("IExecutionContext::getPersistentCacheLimit");
-    return m_cache_limit;
-}
-
 bool Context::setNvtxVerbosity(nvinfer1::ProfilingVerbosity verbosity) noexcept {
     DOUBLE_ALIVE("IExecutionContext::setNvtxVerbosity");
     known(verbosity, "IExecutionContext::setNvtxVerbosity", "ProfilingVerbosity");
@@ -508,20 +369,7 @@ bool Context::setNvtxVerbosity(nvinfer1::ProfilingVerbosity verbosity) noexcept 
             "IExecutionContext::setNvtxVerbosity: the verbosity is higher than the one that the engine was built with");
         return false;
     }
-    m_verbosity = verbosity;
     return true;
 }
-
-nvinfer1::ProfilingVerbosity Context::getNvtxVerbosity() const noexcept {
-    DOUBLE_ALIVE("IExecutionContext::getNvtxVerbosity");
-    return m_verbosity;
-}
-
-#if DOUBLE_API >= 806
-nvinfer1::IExecutionContext* Context::getPImpl() noexcept {
-    DOUBLE_ALIVE("IExecutionContext::getPImpl");
-    return outer();
-}
-#endif
 
 } // namespace doubles

@@ -300,10 +300,6 @@ Dims to_dims(std::vector<int64_t> const& sizes) {
     return dims;
 }
 
-bool same(Dims const& a, Dims const& b) {
-    return sizes(a) == sizes(b);
-}
-
 int64_t bytes_of(nvinfer1::DataType type) {
     using nvinfer1::DataType;
     switch (type) {

@@ -87,7 +87,6 @@ public:
     /// An error to the logger and, when there is one, to the error recorder.
     void error(ErrorCode code, std::string const& message) const;
     void set_recorder(nvinfer1::IErrorRecorder* recorder);
-    nvinfer1::IErrorRecorder* recorder() const { return m_recorder; }
     nvinfer1::ILogger* logger() const { return m_logger; }
     /// One message at each severity, when JETWATCH_DOUBLE_LOG_ALL is set.
     void log_all(char const* who) const;
@@ -111,7 +110,6 @@ Dims dims_argument(Dims const& dims, char const* where);
 std::string shown(Dims const& dims);
 std::vector<int64_t> sizes(Dims const& dims);
 Dims to_dims(std::vector<int64_t> const& sizes);
-bool same(Dims const& a, Dims const& b);
 
 /// The name of an enumeration's value; ends the process for a value that this version does not have.
 template <class Enum>

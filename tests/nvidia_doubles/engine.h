@@ -23,7 +23,6 @@ public:
     void before_delete();
 
     int32_t getNbLayers() const noexcept override;
-    nvinfer1::IHostMemory* serialize() const noexcept override;
 #if DOUBLE_API >= 1000
     nvinfer1::IExecutionContext* createExecutionContext(
         nvinfer1::ExecutionContextAllocationStrategy strategy) noexcept override;
@@ -31,28 +30,17 @@ public:
     nvinfer1::IExecutionContext* createExecutionContext() noexcept override;
 #endif
 #if DOUBLE_API < 1100
-    nvinfer1::IExecutionContext* createExecutionContextWithoutDeviceMemory() noexcept override;
     std::size_t getDeviceMemorySize() const noexcept override;
-    bool hasImplicitBatchDimension() const noexcept override;
 #endif
 #if DOUBLE_API >= 1003
     int64_t getDeviceMemorySizeV2() const noexcept override;
-    int64_t getDeviceMemorySizeForProfileV2(int32_t profile) const noexcept override;
 #endif
-    bool isRefittable() const noexcept override;
     char const* getName() const noexcept override;
     int32_t getNbOptimizationProfiles() const noexcept override;
-    nvinfer1::EngineCapability getEngineCapability() const noexcept override;
-    void setErrorRecorder(nvinfer1::IErrorRecorder* recorder) noexcept override;
-    nvinfer1::IErrorRecorder* getErrorRecorder() const noexcept override;
-    nvinfer1::ProfilingVerbosity getProfilingVerbosity() const noexcept override;
     nvinfer1::IEngineInspector* createEngineInspector() const noexcept override;
     Dims getTensorShape(char const* name) const noexcept override;
     nvinfer1::DataType getTensorDataType(char const* name) const noexcept override;
-    nvinfer1::TensorLocation getTensorLocation(char const* name) const noexcept override;
-    bool isShapeInferenceIO(char const* name) const noexcept override;
     nvinfer1::TensorIOMode getTensorIOMode(char const* name) const noexcept override;
-    int32_t getTensorBytesPerComponent(char const* name) const noexcept override;
     int32_t getTensorComponentsPerElement(char const* name) const noexcept override;
     nvinfer1::TensorFormat getTensorFormat(char const* name) const noexcept override;
     char const* getTensorFormatDesc(char const* name) const noexcept override;
@@ -60,16 +48,6 @@ public:
     Dims getProfileShape(char const* name, int32_t profile, nvinfer1::OptProfileSelector select) const noexcept override;
     int32_t getNbIOTensors() const noexcept override;
     char const* getIOTensorName(int32_t index) const noexcept override;
-#if DOUBLE_API >= 806
-    nvinfer1::ICudaEngine* getPImpl() noexcept override;
-    nvinfer1::HardwareCompatibilityLevel getHardwareCompatibilityLevel() const noexcept override;
-    int32_t getNbAuxStreams() const noexcept override;
-    int32_t getTensorBytesPerComponentV2(char const* name, int32_t profile) const noexcept override;
-    int32_t getTensorComponentsPerElementV2(char const* name, int32_t profile) const noexcept override;
-    nvinfer1::TensorFormat getTensorFormatV2(char const* name, int32_t profile) const noexcept override;
-    char const* getTensorFormatDescV2(char const* name, int32_t profile) const noexcept override;
-    int32_t getTensorVectorizedDimV2(char const* name, int32_t profile) const noexcept override;
-#endif
 
     Plan const& plan() const { return m_plan; }
     Voice const& voice() const { return m_voice; }
@@ -83,7 +61,7 @@ public:
 private:
     PlanTensor const* find(char const* name, char const* where) const;
     bool is_profile(int32_t profile, char const* where) const;
-    nvinfer1::IExecutionContext* create(bool is_given_memory);
+    nvinfer1::IExecutionContext* create();
 
     Plan m_plan;
     Voice m_voice;
@@ -97,28 +75,17 @@ public:
     static constexpr char const* kKind = "IEngineInspector";
     static constexpr char const* kInnerKind = "VEngineInspector";
 
-    explicit Inspector(Engine const& engine) : m_engine(engine), m_voice(engine.voice()) { m_engine.children += 1; }
+    explicit Inspector(Engine const& engine) : m_engine(engine) { m_engine.children += 1; }
     ~Inspector() override { m_engine.children -= 1; }
 
-    bool setExecutionContext(nvinfer1::IExecutionContext const* context) noexcept override;
-    nvinfer1::IExecutionContext const* getExecutionContext() const noexcept override;
-    char const* getLayerInformation(int32_t layer, nvinfer1::LayerInformationFormat format) const noexcept override;
     char const* getEngineInformation(nvinfer1::LayerInformationFormat format) const noexcept override;
-    void setErrorRecorder(nvinfer1::IErrorRecorder* recorder) noexcept override;
-    nvinfer1::IErrorRecorder* getErrorRecorder() const noexcept override;
-#if DOUBLE_API >= 806
-    nvinfer1::IEngineInspector* getPImpl() noexcept override;
-#endif
 
 private:
     Engine const& m_engine;
-    Voice m_voice;
-    nvinfer1::IExecutionContext const* m_context = nullptr;
     mutable std::string m_answer;
 };
 
-/// A plan's layers and bindings in the form of the vendor's inspector.
-std::string layer_information(Plan const& plan, PlanLayer const& layer, nvinfer1::LayerInformationFormat format);
-std::string engine_information(Plan const& plan, nvinfer1::LayerInformationFormat format);
+/// A plan's layers and bindings as the vendor's inspector writes them in JSON.
+std::string engine_information(Plan const& plan);
 
 } // namespace doubles

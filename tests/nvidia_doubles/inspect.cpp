@@ -6,9 +6,6 @@ namespace doubles {
 
 namespace {
 
-using nvinfer1::LayerInformationFormat;
-using nvinfer1::ProfilingVerbosity;
-
 std::string quoted(std::string const& value) {
     std::string out = "\"";
     for (char const letter : value) {
@@ -50,18 +47,9 @@ std::string ends(Plan const& plan, PlanLayer const& layer, std::vector<std::stri
     return "[" + joined(shown, ", ") + "]";
 }
 
-} // namespace
-
-std::string layer_information(Plan const& plan, PlanLayer const& layer, LayerInformationFormat format) {
-    if (plan.verbosity == ProfilingVerbosity::kNONE) {
-        return format == LayerInformationFormat::kJSON ? "{}" : "";
-    }
-    if (plan.verbosity == ProfilingVerbosity::kLAYER_NAMES_ONLY) {
-        return format == LayerInformationFormat::kJSON ? quoted(layer.name) : layer.name;
-    }
-    if (format == LayerInformationFormat::kONELINE) {
-        return text("Layer(%s): %s, Precision: %s, Device: %s", layer.kind.c_str(), layer.name.c_str(),
-            layer.precision.c_str(), layer.device.c_str());
+std::string layer_information(Plan const& plan, PlanLayer const& layer) {
+    if (plan.verbosity != nvinfer1::ProfilingVerbosity::kDETAILED) {
+        return quoted(layer.name);
     }
     return text("{\"Name\": %s, \"LayerType\": %s, \"Inputs\": %s, \"Outputs\": %s, \"Precision\": %s, "
                 "\"Device\": %s, \"TacticValue\": \"0x0\", \"StreamId\": 0, \"Metadata\": \"\"}",
@@ -69,22 +57,18 @@ std::string layer_information(Plan const& plan, PlanLayer const& layer, LayerInf
         ends(plan, layer, layer.outputs).c_str(), quoted(layer.precision).c_str(), quoted(layer.device).c_str());
 }
 
-std::string engine_information(Plan const& plan, LayerInformationFormat format) {
+} // namespace
+
+std::string engine_information(Plan const& plan) {
     std::vector<std::string> layers;
-    if (plan.verbosity != ProfilingVerbosity::kNONE) {
-        for (auto const& layer : plan.layers) {
-            layers.push_back(layer_information(plan, layer, format));
-        }
+    for (auto const& layer : plan.layers) {
+        layers.push_back(layer_information(plan, layer));
     }
     std::vector<std::string> bindings;
-    bool const is_json = format == LayerInformationFormat::kJSON;
     for (auto const& tensor : plan.tensors) {
-        bindings.push_back(is_json ? quoted(tensor.name) : tensor.name);
+        bindings.push_back(quoted(tensor.name));
     }
-    if (is_json) {
-        return "{\"Layers\": [" + joined(layers, ",\n") + "],\n\"Bindings\": [" + joined(bindings, ",") + "]}\n";
-    }
-    return "Layers:\n" + joined(layers, "\n") + "\nBindings:\n" + joined(bindings, "\n") + "\n";
+    return "{\"Layers\": [" + joined(layers, ",\n") + "],\n\"Bindings\": [" + joined(bindings, ",") + "]}\n";
 }
 
 } // namespace doubles

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // nvonnxparser::IParser: a library of its own, as the vendor's is, on top of the double of libnvinfer.
-#include <fstream>
-#include <iterator>
 #include <memory>
 
 #include "onnx.h"
@@ -11,30 +9,21 @@ namespace doubles {
 
 namespace {
 
-using ParserCode = nvonnxparser::ErrorCode;
-
 /// One error of a parse; belongs to its parser.
 class ParserError final : public nvonnxparser::unserved::IParserError {
 public:
-    ParserError(ParserCode code, std::string description, int node, std::string name, std::string operation)
-        : m_code(code), m_description(std::move(description)), m_node(node), m_name(std::move(name)),
-          m_operation(std::move(operation)) {
+    ParserError(std::string description, int node, std::string name, std::string operation)
+        : m_description(std::move(description)), m_node(node), m_name(std::move(name)), m_operation(std::move(operation)) {
         born(this, "IParserError");
     }
     ~ParserError() override { died(this, "IParserError"); }
     static void operator delete(void* memory) noexcept { bury(memory); }
 
-    ParserCode code() const noexcept override { return alive("code").m_code; }
     char const* desc() const noexcept override { return alive("desc").m_description.c_str(); }
-    char const* file() const noexcept override { return alive("file"), "ModelImporter.cpp"; }
-    int line() const noexcept override { return alive("line"), 726; }
-    char const* func() const noexcept override { return alive("func"), "importModel"; }
     int node() const noexcept override { return alive("node").m_node; }
 #if DOUBLE_API >= 1000
     char const* nodeName() const noexcept override { return alive("nodeName").m_name.c_str(); }
     char const* nodeOperator() const noexcept override { return alive("nodeOperator").m_operation.c_str(); }
-    char const* const* localFunctionStack() const noexcept override { return alive("localFunctionStack"), nullptr; }
-    int32_t localFunctionStackSize() const noexcept override { return alive("localFunctionStackSize"), 0; }
 #endif
 
 private:
@@ -43,7 +32,6 @@ private:
         return *this;
     }
 
-    ParserCode m_code;
     std::string m_description;
     int m_node;
     std::string m_name;
@@ -73,27 +61,6 @@ public:
         return import(data, size);
     }
 
-    bool parseFromFile(char const* file, int verbosity) noexcept override {
-        DOUBLE_ALIVE("IParser::parseFromFile");
-        std::string const path = name_argument(file, "IParser::parseFromFile");
-        if (verbosity < 0 || verbosity > 4) {
-            wrong("IParser::parseFromFile: the verbosity is %d and no severity", verbosity);
-        }
-        std::ifstream stream(path, std::ios::binary);
-        if (!stream) {
-            fail(ParserCode::kMODEL_DESERIALIZE_FAILED, "Failed to open ONNX file: " + path);
-            return false;
-        }
-        std::string const bytes((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-        m_voice.log(Severity::kINFO, "Input filename:   " + path);
-        return import(bytes.data(), bytes.size());
-    }
-
-    bool supportsOperator(char const* name) const noexcept override {
-        DOUBLE_ALIVE("IParser::supportsOperator");
-        return is_supported(name_argument(name, "IParser::supportsOperator"));
-    }
-
     int getNbErrors() const noexcept override {
         DOUBLE_ALIVE("IParser::getNbErrors");
         return static_cast<int>(m_errors.size());
@@ -107,80 +74,8 @@ public:
         return m_errors[static_cast<size_t>(index)].get();
     }
 
-    void clearErrors() noexcept override {
-        DOUBLE_ALIVE("IParser::clearErrors");
-        m_errors.clear();
-    }
-
-#ifdef DOUBLE_HAS_IParser_destroy
-    void destroy() noexcept override {
-        DOUBLE_ALIVE("IParser::destroy");
-        delete this;
-    }
-#endif
-
-#ifdef DOUBLE_HAS_IParser_supportsModel
-    bool supportsModel(void const* data, size_t size, SubGraphCollection_t& graphs, char const*) noexcept override {
-        DOUBLE_ALIVE("IParser::supportsModel");
-        check_bytes(data, size, "IParser::supportsModel");
-        OnnxModel model;
-        bool const is_good = read_onnx(data, size, model) && is_all_supported(model);
-        std::vector<size_t> nodes(model.nodes.size());
-        for (size_t index = 0; index < nodes.size(); ++index) {
-            nodes[index] = index;
-        }
-        graphs.emplace_back(nodes, is_good);
-        return is_good;
-    }
-#endif
-
-#ifdef DOUBLE_HAS_IParser_supportsModelV2
-    bool supportsModelV2(void const* data, size_t size, char const*) noexcept override {
-        DOUBLE_ALIVE("IParser::supportsModelV2");
-        check_bytes(data, size, "IParser::supportsModelV2");
-        OnnxModel model;
-        return read_onnx(data, size, model) && is_all_supported(model);
-    }
-#endif
-
-#ifdef DOUBLE_HAS_IParser_setFlags
-    void setFlags(nvonnxparser::OnnxParserFlags flags) noexcept override {
-        DOUBLE_ALIVE("IParser::setFlags");
-        m_flags = flags;
-    }
-
-    nvonnxparser::OnnxParserFlags getFlags() const noexcept override {
-        DOUBLE_ALIVE("IParser::getFlags");
-        return m_flags;
-    }
-
-    void clearFlag(nvonnxparser::OnnxParserFlag flag) noexcept override {
-        DOUBLE_ALIVE("IParser::clearFlag");
-        m_flags &= ~(1u << checked(flag));
-    }
-
-    void setFlag(nvonnxparser::OnnxParserFlag flag) noexcept override {
-        DOUBLE_ALIVE("IParser::setFlag");
-        m_flags |= 1u << checked(flag);
-    }
-
-    bool getFlag(nvonnxparser::OnnxParserFlag flag) const noexcept override {
-        DOUBLE_ALIVE("IParser::getFlag");
-        return m_flags >> checked(flag) & 1;
-    }
-#endif
-
 private:
     static bool is_supported(std::string const& operation) { return operation.rfind("Unsupported", 0) != 0; }
-
-    static bool is_all_supported(OnnxModel const& model) {
-        for (OnnxNode const& node : model.nodes) {
-            if (!is_supported(node.operation)) {
-                return false;
-            }
-        }
-        return true;
-    }
 
     static void check_bytes(void const* data, size_t size, char const* where) {
         if (data == nullptr || size > (size_t{1} << 40)) {
@@ -188,19 +83,9 @@ private:
         }
     }
 
-#ifdef DOUBLE_HAS_IParser_setFlags
-    static int checked(nvonnxparser::OnnxParserFlag flag) {
-        int const bit = static_cast<int>(flag);
-        if (bit < 0 || bit > 4) {
-            wrong("IParser: there is no OnnxParserFlag %d", bit);
-        }
-        return bit;
-    }
-#endif
-
-    void fail(ParserCode code, std::string const& description, int node = -1, OnnxNode const& at = {}) {
+    void fail(std::string const& description, int node = -1, OnnxNode const& at = {}) {
         m_voice.log(Severity::kERROR, "ModelImporter.cpp:726: ERROR: " + description);
-        m_errors.push_back(std::make_unique<ParserError>(code, description, node, at.name, at.operation));
+        m_errors.push_back(std::make_unique<ParserError>(description, node, at.name, at.operation));
     }
 
     bool convert(OnnxTensor const& from, GraphTensor& to) {
@@ -225,8 +110,7 @@ private:
 #endif
             return true;
         default:
-            fail(ParserCode::kUNSUPPORTED_GRAPH,
-                text("Tensor '%s' has the ONNX data type %d, which is not supported", from.name.c_str(), from.type));
+            fail(text("Tensor '%s' has the ONNX data type %d, which is not supported", from.name.c_str(), from.type));
             return false;
         }
     }
@@ -237,13 +121,12 @@ private:
         }
         OnnxModel model;
         if (!read_onnx(data, size, model)) {
-            fail(ParserCode::kMODEL_DESERIALIZE_FAILED, "Failed to parse the ONNX model: the bytes are no ModelProto");
+            fail("Failed to parse the ONNX model: the bytes are no ModelProto");
             return false;
         }
 #if DOUBLE_API < 1000
         if (m_network->hasImplicitBatchDimension()) {
-            fail(ParserCode::kINVALID_VALUE,
-                "This version of the ONNX parser only supports TensorRT INetworkDefinitions with an explicit batch dimension. "
+            fail("This version of the ONNX parser only supports TensorRT INetworkDefinitions with an explicit batch dimension. "
                 "Please ensure the network was created using the EXPLICIT_BATCH NetworkDefinitionCreationFlag.");
             return false;
         }
@@ -273,8 +156,7 @@ private:
             if (!is_supported(node.operation)) {
                 m_voice.log(Severity::kINFO,
                     "No importer registered for op: " + node.operation + ". Attempting to import as plugin.");
-                fail(ParserCode::kUNSUPPORTED_NODE,
-                    "No importer registered for op: " + node.operation
+                fail("No importer registered for op: " + node.operation
                         + ". Plugin not found, are the plugin name, version, and namespace correct?",
                     static_cast<int>(index), node);
                 return false;
@@ -282,8 +164,7 @@ private:
             auto const weight = node.inputs.empty() ? model.weights.end() : model.weights.find(node.inputs[0]);
             bool const is_int32 = weight != model.weights.end() && weight->second == 6;
             if (node.operation == "DequantizeLinear" && is_int32) {
-                fail(ParserCode::kUNSUPPORTED_NODE,
-                    "DequantizeLinear: the input '" + node.inputs[0] + "' must have type FP8, FP4, Int4, Int8, or UInt8",
+                fail("DequantizeLinear: the input '" + node.inputs[0] + "' must have type FP8, FP4, Int4, Int8, or UInt8",
                     static_cast<int>(index), node);
                 return false;
             }
@@ -291,7 +172,7 @@ private:
             graph.layers.push_back({name, node.operation, node.inputs, node.outputs});
         }
         if (!fill_network(*m_network, graph)) {
-            fail(ParserCode::kINVALID_GRAPH, "The network holds something already: a parser fills empty networks only");
+            fail("The network holds something already: a parser fills empty networks only");
             return false;
         }
         return true;
@@ -300,7 +181,6 @@ private:
     nvinfer1::INetworkDefinition* m_network;
     Voice m_voice;
     std::vector<std::unique_ptr<ParserError>> m_errors;
-    uint32_t m_flags = 0;
 };
 
 } // namespace

@@ -120,10 +120,6 @@ int32_t library_version() {
     return static_cast<int32_t>(NV_TENSORRT_VERSION);
 }
 
-std::string library_name() {
-    return text("%d.%d.%d.%d", NV_TENSORRT_MAJOR, NV_TENSORRT_MINOR, NV_TENSORRT_PATCH, NV_TENSORRT_BUILD);
-}
-
 std::string machine_capability() {
     return setting("CAPABILITY", "7.2");
 }
@@ -137,7 +133,6 @@ std::vector<char> write_plan(Plan const& plan) {
         body.string(tensor.name);
         body.number(tensor.is_input);
         body.number(static_cast<int64_t>(tensor.type));
-        body.number(static_cast<int64_t>(tensor.format));
         body.numbers(tensor.sizes);
         body.number(static_cast<int64_t>(tensor.ranges.size()));
         for (auto const& range : tensor.ranges) {
@@ -158,7 +153,6 @@ std::vector<char> write_plan(Plan const& plan) {
     body.number(plan.profiles);
     body.number(static_cast<int64_t>(plan.verbosity));
     body.number(plan.uses_dla);
-    body.number(plan.shares_profiles);
     body.number(plan.device_memory);
 
     Writer out;
@@ -200,7 +194,6 @@ PlanRead read_plan(void const* data, size_t size, Plan& plan, int32_t& version) 
         tensor.name = body.string();
         tensor.is_input = body.number() != 0;
         tensor.type = static_cast<nvinfer1::DataType>(body.number());
-        tensor.format = static_cast<nvinfer1::TensorFormat>(body.number());
         tensor.sizes = body.numbers();
         tensor.ranges.resize(body.count());
         for (auto& range : tensor.ranges) {
@@ -221,26 +214,8 @@ PlanRead read_plan(void const* data, size_t size, Plan& plan, int32_t& version) 
     plan.profiles = static_cast<int32_t>(body.number());
     plan.verbosity = static_cast<nvinfer1::ProfilingVerbosity>(body.number());
     plan.uses_dla = body.number() != 0;
-    plan.shares_profiles = body.number() != 0;
     plan.device_memory = body.number();
     return body.is_good ? PlanRead::kGood : PlanRead::kDamaged;
-}
-
-Packing packing(nvinfer1::TensorFormat format) {
-    using nvinfer1::TensorFormat;
-    switch (format) {
-    case TensorFormat::kLINEAR:
-    case TensorFormat::kDLA_LINEAR: return {1, false};
-    case TensorFormat::kCHW2: return {2, false};
-    case TensorFormat::kCHW4: return {4, false};
-    case TensorFormat::kCHW16: return {16, false};
-    case TensorFormat::kCHW32: return {32, false};
-    case TensorFormat::kHWC: return {1, true};
-    case TensorFormat::kHWC8: return {8, true};
-    case TensorFormat::kHWC16: return {16, true};
-    case TensorFormat::kDLA_HWC4: return {4, true};
-    default: wrong("tensors in the format %s are not served by the double", known(format, "a tensor", "TensorFormat"));
-    }
 }
 
 } // namespace doubles

@@ -47,7 +47,6 @@ struct PlanTensor {
     std::string name;
     bool is_input;
     nvinfer1::DataType type;
-    nvinfer1::TensorFormat format;
     std::vector<int64_t> sizes;
     /// One for each profile; inputs only.
     std::vector<Range> ranges;
@@ -64,6 +63,9 @@ struct PlanLayer {
 };
 
 struct Plan {
+    /// Whether contexts may share a profile.
+    static constexpr bool kSharesProfiles = DOUBLE_API >= 1000;
+
     /// Compute capability that the plan was built for, such as "7.2".
     std::string capability;
     std::string name;
@@ -73,17 +75,14 @@ struct Plan {
     nvinfer1::ProfilingVerbosity verbosity = nvinfer1::ProfilingVerbosity::kLAYER_NAMES_ONLY;
     /// Whether a part runs on the DLA.
     bool uses_dla = false;
-    /// Whether contexts may share a profile (generation 8: a preview feature of 8.6).
-    bool shares_profiles = DOUBLE_API >= 1000;
     int64_t device_memory = 0;
 
     bool is_dynamic() const;
     PlanTensor const* tensor(std::string const& name) const;
 };
 
-/// The version that plans and timing caches of this library carry, and its name in messages.
+/// The version that plans and timing caches of this library carry.
 int32_t library_version();
-std::string library_name();
 /// The compute capability of the machine: JETWATCH_DOUBLE_CAPABILITY, or "7.2".
 std::string machine_capability();
 
@@ -93,12 +92,5 @@ enum class PlanRead { kGood, kNoPlan, kOtherVersion, kDamaged };
 
 /// Reads a plan; `version` is the one in its header, if known.
 PlanRead read_plan(void const* data, size_t size, Plan& plan, int32_t& version);
-
-/// What a format does with the channels: how many lie together, and whether they lie innermost.
-struct Packing {
-    int64_t together;
-    bool is_channel_last;
-};
-Packing packing(nvinfer1::TensorFormat format);
 
 } // namespace doubles

@@ -143,7 +143,6 @@ public:
         is_double = dlsym(m_library, "jetwatch_cuda_double") != nullptr;
         find(launch_host, "cuLaunchHostFunc");
         find(launch_kernel, "cuLaunchKernel");
-        find(record, "cuEventRecord");
         find(synchronize, "cuStreamSynchronize");
         find(capturing, "cuStreamIsCapturing");
         find(load_module, "cuModuleLoadData");
@@ -162,7 +161,6 @@ public:
     int (*launch_host)(void*, void (*)(void*), void*) = nullptr;
     int (*launch_kernel)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**)
         = nullptr;
-    int (*record)(void*, void*) = nullptr;
     int (*synchronize)(void*) = nullptr;
     int (*capturing)(void*, int*) = nullptr;
     int (*load_module)(void**, void const*) = nullptr;
@@ -244,7 +242,7 @@ bool load_kernels(std::string& problem) {
 
 } // namespace
 
-void lay_out(Step& step, std::vector<int64_t> const& sizes, nvinfer1::TensorFormat format, nvinfer1::DataType type) {
+void lay_out(Step& step, std::vector<int64_t> const& sizes) {
     // Fewer than three sizes behind the batch count as rows of one channel.
     size_t const rank = sizes.size();
     step.pictures = rank == 0 ? 1 : sizes[0];
@@ -254,31 +252,16 @@ void lay_out(Step& step, std::vector<int64_t> const& sizes, nvinfer1::TensorForm
     }
     step.height = rank > 2 ? sizes[rank - 2] : 1;
     step.width = rank > 1 ? sizes[rank - 1] : 1;
-    Packing const packed = packing(format);
-    i64 row = step.width;
-    if (format == nvinfer1::TensorFormat::kDLA_LINEAR) {
-        i64 const together = 64 / bytes_of(type);
-        row = (row + together - 1) / together * together;
-    }
-    i64 const blocks = (step.channels + packed.together - 1) / packed.together;
-    if (packed.is_channel_last) {
-        step.block = blocks * packed.together;
-        step.stride_pixel = step.block;
-        step.stride_row = row * step.block;
-        step.stride_block = 0;
-        step.stride_picture = step.height * step.stride_row;
-    } else {
-        step.block = packed.together;
-        step.stride_pixel = packed.together;
-        step.stride_row = row * packed.together;
-        step.stride_block = step.height * step.stride_row;
-        step.stride_picture = blocks * step.stride_block;
-    }
+    step.block = 1;
+    step.stride_pixel = 1;
+    step.stride_row = step.width;
+    step.stride_block = step.height * step.width;
+    step.stride_picture = step.channels * step.stride_block;
 }
 
-int64_t elements(std::vector<int64_t> const& sizes, nvinfer1::TensorFormat format, nvinfer1::DataType type) {
+int64_t elements(std::vector<int64_t> const& sizes) {
     Step step{};
-    lay_out(step, sizes, format, type);
+    lay_out(step, sizes);
     return step.pictures * step.stride_picture;
 }
 
@@ -339,11 +322,6 @@ bool launch(Job const& job, cudaStream_t stream, std::string& problem) {
         }
     }
     return true;
-}
-
-bool record_event(cudaEvent_t event, cudaStream_t stream, std::string& problem) {
-    Cuda& at = cuda();
-    return at.record == nullptr || is_good(at.record(event, stream), "cuEventRecord", problem);
 }
 
 bool wait_for(cudaStream_t stream) {

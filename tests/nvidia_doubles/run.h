@@ -20,9 +20,9 @@ struct Job {
 };
 
 /// Where an input's elements lie, and how large the function's view of it is.
-void lay_out(Step& step, std::vector<int64_t> const& sizes, nvinfer1::TensorFormat format, nvinfer1::DataType type);
-/// Elements that a tensor takes in memory, padding included.
-int64_t elements(std::vector<int64_t> const& sizes, nvinfer1::TensorFormat format, nvinfer1::DataType type);
+void lay_out(Step& step, std::vector<int64_t> const& sizes);
+/// Elements of a tensor.
+int64_t elements(std::vector<int64_t> const& sizes);
 
 void run_on_host(Job const& job);
 
@@ -30,8 +30,6 @@ void run_on_host(Job const& job);
 bool prepare_device(std::string& problem);
 /// Puts a job into a stream; false with a message when that fails.
 bool launch(Job const& job, cudaStream_t stream, std::string& problem);
-/// Records an event behind the work in a stream, where there is a libcuda.
-bool record_event(cudaEvent_t event, cudaStream_t stream, std::string& problem);
 /// Waits for a stream, where there is a libcuda; false in a stream that is being captured.
 bool wait_for(cudaStream_t stream);
 /// Whether this many bytes are accessible at an address, as far as that is known; otherwise a sentence.

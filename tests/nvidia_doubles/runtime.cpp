@@ -16,11 +16,6 @@ std::size_t HostMemory::size() const noexcept {
     return m_bytes.size();
 }
 
-nvinfer1::DataType HostMemory::type() const noexcept {
-    DOUBLE_ALIVE("IHostMemory::type");
-    return nvinfer1::DataType::kINT8;
-}
-
 nvinfer1::IHostMemory* host_memory(std::vector<char> bytes) {
     return new Object<nvinfer1::IHostMemory, HostMemory>(std::move(bytes));
 }
@@ -120,11 +115,6 @@ void Runtime::setDLACore(int32_t core) noexcept {
     m_core = core;
 }
 
-int32_t Runtime::getDLACore() const noexcept {
-    DOUBLE_ALIVE("IRuntime::getDLACore");
-    return m_core;
-}
-
 int32_t Runtime::getNbDLACores() const noexcept {
     DOUBLE_ALIVE("IRuntime::getNbDLACores");
     return dla_cores();
@@ -134,48 +124,6 @@ void Runtime::setErrorRecorder(nvinfer1::IErrorRecorder* recorder) noexcept {
     DOUBLE_ALIVE("IRuntime::setErrorRecorder");
     m_voice.set_recorder(recorder);
 }
-
-nvinfer1::IErrorRecorder* Runtime::getErrorRecorder() const noexcept {
-    DOUBLE_ALIVE("IRuntime::getErrorRecorder");
-    return m_voice.recorder();
-}
-
-nvinfer1::ILogger* Runtime::getLogger() const noexcept {
-    DOUBLE_ALIVE("IRuntime::getLogger");
-    return m_voice.logger();
-}
-
-bool Runtime::setMaxThreads(int32_t threads) noexcept {
-    DOUBLE_ALIVE("IRuntime::setMaxThreads");
-    if (threads < 1) {
-        m_voice.error(ErrorCode::kINVALID_ARGUMENT, text("IRuntime::setMaxThreads: %d is less than 1", threads));
-        return false;
-    }
-    m_threads = threads;
-    return true;
-}
-
-int32_t Runtime::getMaxThreads() const noexcept {
-    DOUBLE_ALIVE("IRuntime::getMaxThreads");
-    return m_threads;
-}
-
-#if DOUBLE_API >= 806
-nvinfer1::IRuntime* Runtime::getPImpl() noexcept {
-    DOUBLE_ALIVE("IRuntime::getPImpl");
-    return outer();
-}
-
-void Runtime::setEngineHostCodeAllowed(bool allowed) noexcept {
-    DOUBLE_ALIVE("IRuntime::setEngineHostCodeAllowed");
-    m_allows_host_code = allowed;
-}
-
-bool Runtime::getEngineHostCodeAllowed() const noexcept {
-    DOUBLE_ALIVE("IRuntime::getEngineHostCodeAllowed");
-    return m_allows_host_code;
-}
-#endif
 
 nvinfer1::ILogger* checked_logger(void* logger, int32_t version, char const* where) {
     if (logger == nullptr) {
@@ -219,21 +167,3 @@ extern "C" void* createInferRuntime_INTERNAL(void* logger, int32_t version) noex
 extern "C" int32_t getInferLibVersion() noexcept {
     return doubles::library_version();
 }
-
-#if DOUBLE_API >= 1000
-extern "C" int32_t getInferLibMajorVersion() noexcept {
-    return NV_TENSORRT_MAJOR;
-}
-
-extern "C" int32_t getInferLibMinorVersion() noexcept {
-    return NV_TENSORRT_MINOR;
-}
-
-extern "C" int32_t getInferLibPatchVersion() noexcept {
-    return NV_TENSORRT_PATCH;
-}
-
-extern "C" int32_t getInferLibBuildVersion() noexcept {
-    return NV_TENSORRT_BUILD;
-}
-#endif

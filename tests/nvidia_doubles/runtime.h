@@ -19,7 +19,6 @@ public:
 
     void* data() const noexcept override;
     std::size_t size() const noexcept override;
-    nvinfer1::DataType type() const noexcept override;
 
 private:
     std::vector<char> m_bytes;
@@ -42,18 +41,8 @@ public:
         void const* blob, std::size_t size, nvinfer1::IPluginFactory* factory) noexcept override;
 #endif
     void setDLACore(int32_t core) noexcept override;
-    int32_t getDLACore() const noexcept override;
     int32_t getNbDLACores() const noexcept override;
     void setErrorRecorder(nvinfer1::IErrorRecorder* recorder) noexcept override;
-    nvinfer1::IErrorRecorder* getErrorRecorder() const noexcept override;
-    nvinfer1::ILogger* getLogger() const noexcept override;
-    bool setMaxThreads(int32_t threads) noexcept override;
-    int32_t getMaxThreads() const noexcept override;
-#if DOUBLE_API >= 806
-    nvinfer1::IRuntime* getPImpl() noexcept override;
-    void setEngineHostCodeAllowed(bool allowed) noexcept override;
-    bool getEngineHostCodeAllowed() const noexcept override;
-#endif
 
     /// Engines that are still alive.
     std::atomic<int> engines{0};
@@ -63,8 +52,6 @@ private:
 
     Voice m_voice;
     int32_t m_core = -1;
-    int32_t m_threads = 1;
-    bool m_allows_host_code = false;
 };
 
 /// DLA cores of the machine: JETWATCH_DOUBLE_DLA_CORES, or none.

@@ -6,7 +6,7 @@ For each class of virtual methods that a double can implement, a class below the
 overrides every pure virtual method with one that prints its name and aborts. Behind the last
 method stand guards: a call of a slot that this version does not have ends the process with a sentence too. For each
 enumeration that is handed over as an argument, `name_of` gives the name of a value, or null for one that this version
-does not have. DOUBLE_HAS_IParser_parse and the like are defined for the methods that the parser has.
+does not have.
 
 usage: unserved.py OUTPUT FOLDER...     (FOLDERs are handed to the compiler with -I, in this order)
 The output is made from the vendor's text and is never committed.
@@ -25,15 +25,10 @@ ENUMS = [
     "ComputeCapability",
     "DataType",
     "DeviceType",
-    "ExecutionContextAllocationStrategy",
-    "LayerInformationFormat",
-    "LayerType",
     "MemoryPoolType",
     "NetworkDefinitionCreationFlag",
     "OptProfileSelector",
-    "PreviewFeature",
     "ProfilingVerbosity",
-    "TensorFormat",
 ]
 
 # Slots behind the last method that end the process with a sentence.
@@ -118,7 +113,6 @@ def main():
             unserved(name, body, "nvinfer1::apiv", out)
             served += 1
         elif name in PLAIN:
-            out += [f"#define DOUBLE_HAS_{name}_{method} 1" for _, method, _, _ in methods(body)]
             unserved(name, body, "nvonnxparser", out)
             served += 1
     if served < 20:
