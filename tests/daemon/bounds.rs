@@ -10,19 +10,19 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use jetwatch_config::WebRole;
-use jetwatch_web::{Users, endpoints};
+use jetwatch_web::endpoints;
 use serde_json::{Value, json};
 
 use crate::support::daemon::wait_until_some;
-use crate::support::page::{Daemon, PASSWORD, body, connect, exchange, get, header, login, status};
+use crate::support::page::{
+    Daemon, PASSWORD, body, connect, exchange, get, login, session, status, three_users,
+};
 use crate::support::ports::free_port;
-use crate::support::publish::mosquitto::program;
+use crate::support::publish::clients::publish_lines;
 
 /// Longest body that the page accepts.
 const MAX_BODY: usize = 64 * 1024;
@@ -91,16 +91,7 @@ struct Target {
 
 impl Target {
     fn start(folder: &Path) -> Self {
-        let mut users = Users::default();
-        for (name, role) in [
-            ("anna", WebRole::Administrator),
-            ("otto", WebRole::Operator),
-            ("vera", WebRole::Viewer),
-        ] {
-            users.add(name, role, PASSWORD).expect("new");
-        }
-        let path = folder.join("users");
-        users.save(&path).expect("written");
+        three_users().save(&folder.join("users")).expect("written");
         let (metrics, broker) = (free_port(), free_port());
         let daemon = Daemon::with(|port| {
             format!(
@@ -127,15 +118,9 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
         });
         let loopback = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let page = daemon.address;
-        let session = |user| {
-            let (answer, _) = log_in(page, user);
-            let cookie = header(&answer, "set-cookie").expect("a session");
-            format!(
-                "Cookie: {}\r\n",
-                cookie.split(';').next().expect("a cookie")
-            )
-        };
-        let sessions: Vec<String> = ["anna", "otto"].map(session).into();
+        let sessions: Vec<String> = ["anna", "otto"]
+            .map(|user| session(&log_in(page, user).0))
+            .into();
         let kept = |part: &str| {
             wait_until_some(part, || {
                 let answer = get(page, "/api/media?limit=200", &sessions[0]);
@@ -278,17 +263,8 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
                 )
             }
             Attack::Publish(lines) => {
-                let mut publisher = Command::new(program("mosquitto_pub"))
-                    .args(["-h", "127.0.0.1", "-p", &self.broker.to_string()])
-                    .args(["-q", "1", "-t", "jetwatch/test/command", "-l"])
-                    .stdin(Stdio::piped())
-                    .spawn()
-                    .expect("mosquitto_pub starts");
-                let mut input = publisher.stdin.take().expect("a pipe");
                 let lines = lines.replace(COUNT, &sent);
-                input.write_all(lines.as_bytes()).expect("it reads");
-                drop(input);
-                assert!(publisher.wait().expect("it ends").success());
+                publish_lines(self.broker, "jetwatch/test/command", &lines);
                 wait_until_some("the reply to the last command", || {
                     let text = fs::read_to_string(&self.events).ok()?;
                     text.contains(&last_id(&lines)).then_some(())
@@ -326,116 +302,134 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
         let get = |path: &str| self.request("GET", path, "", 0);
         let often = [CLIENTS, 8];
         let plain = "all headers";
-        let item = |id: &str, end: &str| format!("/api/media/{id}/{end}");
-        let mut rows = vec![
-            row("GET /", plain, get("/"), often),
-            row(
-                "POST /api/login",
-                "64 KiB, wrong",
-                self.request("POST", "/api/login", &attempt, 9),
-                [CLIENTS, 4],
-            ),
-            row(
-                "POST /api/password",
-                "64 KiB, wrong",
-                self.request("POST", "/api/password", &change, 1),
-                [CLIENTS, 2],
-            ),
-            row("GET /api/session", plain, get("/api/session"), often),
-            row(
-                "GET /api/live",
-                "48 streams",
-                self.stream("/api/live"),
-                [48, 1],
-            ),
-            row(
-                "GET /api/events",
-                "200 of all, long filters",
-                get(&format!("/api/events?{query}")),
-                often,
-            ),
-            row("GET /api/now", plain, get("/api/now"), often),
-            row("GET /api/history", plain, get("/api/history"), often),
-            row("GET /api/log", plain, get("/api/log"), often),
-            row("GET /api/info", plain, get("/api/info"), often),
-            row(
-                "GET /api/pictures",
-                "48 streams of 64 names",
-                self.stream(&format!("/api/pictures?{names}")),
-                [48, 1],
-            ),
-            row(
-                "GET /api/sources/{}/picture.jpg",
-                plain,
-                get("/api/sources/gate/picture.jpg"),
-                [CLIENTS, 2],
-            ),
-            row(
-                "GET /api/sources/{}/mjpeg",
-                "48 streams",
-                self.stream("/api/sources/gate/mjpeg"),
-                [48, 1],
-            ),
-            row(
-                "GET /api/sources/{}/stream.mp4",
-                "8 streams",
-                self.stream("/api/sources/gate/stream.mp4"),
-                [8, 1],
-            ),
-            row(
-                "GET /api/sources/{}/rules",
-                plain,
-                get("/api/sources/gate/rules"),
-                often,
-            ),
-            row(
-                "GET /api/media",
-                "200 of all, long filters",
-                get(&format!("/api/media?{query}")),
-                often,
-            ),
-            row(
-                "GET /api/media/{}/snapshot.jpg",
-                plain,
-                get(&item(&self.snapshot, "snapshot.jpg")),
-                often,
-            ),
-            row(
-                "GET /api/media/{}/clip.mp4",
-                "the whole clip",
-                get(&item(&self.clip, "clip.mp4")),
-                often,
-            ),
-            row(
-                "POST /api/media/{}/pin",
-                "64 KiB",
-                self.request("POST", &item(&self.clip, "pin"), &pin, 0),
-                often,
-            ),
-            row(
-                "POST /api/doctor",
-                "started again and again",
-                self.request("POST", "/api/doctor", "", 0),
-                often,
-            ),
-            row("GET /api/doctor", plain, get("/api/doctor"), often),
-            row("GET /api/support", plain, get("/api/support"), often),
-            row(
-                "POST /api/reload",
-                plain,
-                self.request("POST", "/api/reload", "", 0),
-                often,
-            ),
-            row("GET /metrics", "8 KiB", self.scrape(), often),
-        ];
-        for (method, what) in [
-            ("POST", "100 zones and lines, 64 KiB"),
-            ("PUT", "100 zones and lines, 64 KiB"),
+        let media = |id: &str, end: &str| format!("/api/media/{id}/{end}");
+        let mut rows = Vec::new();
+        for path in [
+            "/",
+            "/api/session",
+            "/api/now",
+            "/api/history",
+            "/api/log",
+            "/api/info",
+            "/api/doctor",
+            "/api/support",
         ] {
-            let request = self.request(method, "/api/sources/gate/rules", &strips(), 0);
+            rows.push(row(&format!("GET {path}"), plain, get(path), often));
+        }
+        for path in ["/api/events", "/api/media"] {
+            let request = get(&format!("{path}?{query}"));
             rows.push(row(
-                &format!("{method} /api/sources/{{}}/rules"),
-                what,
+                &format!("GET {path}"),
+                "200 of all, long filters",
+                request,
+                often,
+            ));
+        }
+        for (path, input, stream, clients) in [
+            ("/api/live", "48 streams", "/api/live".to_owned(), 48),
+            (
+                "/api/pictures",
+                "48 streams of 64 names",
+                format!("/api/pictures?{names}"),
+                48,
+            ),
+            (
+                "/api/sources/{}/mjpeg",
+                "48 streams",
+                "/api/sources/gate/mjpeg".to_owned(),
+                48,
+            ),
+            (
+                "/api/sources/{}/stream.mp4",
+                "8 streams",
+                "/api/sources/gate/stream.mp4".to_owned(),
+                8,
+            ),
+        ] {
+            rows.push(row(
+                &format!("GET {path}"),
+                input,
+                self.stream(&stream),
+                [clients, 1],
+            ));
+        }
+        for (path, input, request, times) in [
+            (
+                "/api/sources/{}/picture.jpg",
+                plain,
+                "/api/sources/gate/picture.jpg".to_owned(),
+                2,
+            ),
+            (
+                "/api/sources/{}/rules",
+                plain,
+                "/api/sources/gate/rules".to_owned(),
+                8,
+            ),
+            (
+                "/api/media/{}/snapshot.jpg",
+                plain,
+                media(&self.snapshot, "snapshot.jpg"),
+                8,
+            ),
+            (
+                "/api/media/{}/clip.mp4",
+                "the whole clip",
+                media(&self.clip, "clip.mp4"),
+                8,
+            ),
+        ] {
+            rows.push(row(
+                &format!("GET {path}"),
+                input,
+                get(&request),
+                [CLIENTS, times],
+            ));
+        }
+        let pin_path = media(&self.clip, "pin");
+        for (path, input, request, body, session, times) in [
+            (
+                "/api/login",
+                "64 KiB, wrong",
+                "/api/login",
+                attempt.as_str(),
+                9,
+                4,
+            ),
+            (
+                "/api/password",
+                "64 KiB, wrong",
+                "/api/password",
+                &change,
+                1,
+                2,
+            ),
+            ("/api/media/{}/pin", "64 KiB", &pin_path, &pin, 0, 8),
+            (
+                "/api/doctor",
+                "started again and again",
+                "/api/doctor",
+                "",
+                0,
+                8,
+            ),
+            ("/api/reload", plain, "/api/reload", "", 0, 8),
+        ] {
+            let request = self.request("POST", request, body, session);
+            rows.push(row(
+                &format!("POST {path}"),
+                input,
+                request,
+                [CLIENTS, times],
+            ));
+        }
+        rows.push(row("GET /metrics", "8 KiB", self.scrape(), often));
+        for method in ["POST", "PUT"] {
+            let request = self.request(method, "/api/sources/gate/rules", &strips(), 0);
+            let path = format!("{method} /api/sources/{{}}/rules");
+            rows.push(row(
+                &path,
+                "100 zones and lines, 64 KiB",
                 request,
                 [CLIENTS, 2],
             ));

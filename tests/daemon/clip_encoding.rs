@@ -4,34 +4,31 @@
 use crate::support;
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use jetwatch_config::{Config, EncodingConfig, SourceUri};
-use jetwatch_media::{ClipFile, RingUnit};
+use jetwatch_media::RingUnit;
 use jetwatch_types::{Size, VideoCodec};
 
 use crate::clips::files;
 use support::clips::theora;
-use support::daemon::{
-    Setup, Signal, finish, signal, start, stderr, wait_for_output, wait_until_some,
-};
+use support::daemon::{Setup, exits, finish, start, stderr, terminate, wait_until_some};
 use support::ffprobe::{decode, probe};
 use support::jetson_elements;
-use support::stream_capture::{capture, capture_within, units};
+use support::stream_capture::{capture, capture_within, units, write_clip};
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 
-fn write(path: &Path, units: &[RingUnit]) {
-    let file = File::create(path).expect("created");
-    let mut clip = ClipFile::begin(file, &units[0]).expect("begun");
-    for unit in units {
-        clip.add(unit.clone()).expect("written");
-    }
-    clip.finish().expect("finished");
+/// Continuous recording of these sources by this detector. The device of the test may be nearly full.
+fn recorded(sources: &str, detector: &str) -> String {
+    format!(
+        "device: test\nsources: [{sources}]\ndetector: {detector}\nrecord: {{folder: media, continuous: {{enabled: true}}, \
+            retention: {{min_free_bytes: 1MiB, min_free_percent: 0}}}}\npublish: {{mqtt: off, json_lines: {{path: events.jsonl}}}}\n"
+    )
 }
 
 fn pts_of(units: &[RingUnit]) -> Vec<Duration> {
@@ -91,7 +88,7 @@ fn raw_and_jpeg_video_is_encoded_within_its_limits() {
         );
         assert!(kbps > 100.0, "{name}: {kbps} kbit/s");
         let path = folder.path().join(format!("{name}.mp4"));
-        write(&path, &units);
+        write_clip(&path, &units);
         let probed = probe(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!((probed.width, probed.height), (320, 180), "{name}");
         assert_eq!(decode(&path), (units.len(), String::new()), "{name}");
@@ -121,7 +118,7 @@ fn files_wait_for_the_encoder() {
         );
         assert_eq!(units.len(), 90, "{name}");
         let path = folder.path().join(format!("{name}.mp4"));
-        write(&path, &units);
+        write_clip(&path, &units);
         assert_eq!(decode(&path), (90, String::new()), "{name}");
     }
 }
@@ -142,12 +139,11 @@ fn h264_of_a_usb_camera_is_kept_as_it_comes() {
     let setup = Setup::new("");
     let camera = setup.path("video0");
     fs::write(&camera, "h264 640 360 30").expect("written");
-    let text = format!(
-        "device: test\nsources: [{{name: cam, uri: 'v4l2://{}', format: h264, width: 640, height: 360, fps: 30}}]\n\
-         detector: {{model: {MODEL}, workers: 1}}\nrecord:\n  folder: media\n  retention: {{min_free_bytes: 1MiB, min_free_percent: 0}}\n  \
-         continuous: {{enabled: true}}\npublish: {{mqtt: off, json_lines: {{path: events.jsonl}}}}\n",
+    let source = format!(
+        "{{name: cam, uri: 'v4l2://{}', format: h264, width: 640, height: 360, fps: 30}}",
         camera.display()
     );
+    let text = recorded(&source, &format!("{{model: {MODEL}, workers: 1}}"));
     fs::write(&setup.config, text).expect("written");
     let folder = tempfile::tempdir().expect("a folder");
     let mut run = setup.command("run");
@@ -158,10 +154,7 @@ fn h264_of_a_usb_camera_is_kept_as_it_comes() {
         let found = files(&setup.path("media"), ".mp4").pop()?;
         (probe(&found).ok()?.pts.len() >= 60).then_some(found)
     });
-    signal(&daemon, Signal::TERM);
-    let output = wait_for_output(daemon);
-    let log = stderr(&output);
-    assert!(output.status.success(), "{log}");
+    let log = terminate(daemon);
     assert!(!log.contains("its video is"), "{log}");
     let probed = probe(&path).expect("it is read");
     assert_eq!((probed.width, probed.height), (640, 360));
@@ -203,13 +196,9 @@ fn plugins_without_encoders(folder: &Path) -> PathBuf {
 /// No other source uses GStreamer, so that the encoder must initialize it.
 #[test]
 fn drawn_scene_alone_is_recorded() {
-    let setup = Setup::new(
-        "device: test\nsources: [{name: cam, uri: 'synthetic://traffic?width=320&height=180&fps=10&frames=30&realtime=false'}]\n\
-         detector: {backend: scripted}\nrecord:\n  folder: media\n  retention: {min_free_bytes: 1MiB, min_free_percent: 0}\n  \
-         continuous: {enabled: true}\npublish: {mqtt: off}\n",
-    );
-    let output = finish(&mut setup.command("run"));
-    assert!(output.status.success(), "{}", stderr(&output));
+    let scene = "{name: cam, uri: 'synthetic://traffic?width=320&height=180&fps=10&frames=30&realtime=false'}";
+    let setup = Setup::new(&recorded(scene, "{backend: scripted}"));
+    exits(0, &mut setup.command("run"));
     let found = files(&setup.path("media"), ".mp4");
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(decode(&found[0]), (30, String::new()));
@@ -220,12 +209,9 @@ fn machine_without_an_encoder_says_so_and_detects() {
     let folder = tempfile::tempdir().expect("a folder");
     let plugins = plugins_without_encoders(folder.path());
     let video = theora(folder.path(), "a.ogv", 320, 180, 30);
-    let setup = Setup::new(&format!(
-        "device: test\nsources:\n  - name: cam\n    uri: {}\n\
-         detector: {{model: {MODEL}, workers: 1}}\nrecord:\n  folder: media\n  retention: {{min_free_bytes: 1MiB, min_free_percent: 0}}\n  \
-         continuous: {{enabled: true}}\npublish: {{mqtt: off, json_lines: {{path: events.jsonl}}}}\n",
-        video.display()
-    ));
+    let source = format!("{{name: cam, uri: {}}}", video.display());
+    let detector = format!("{{model: {MODEL}, workers: 1}}");
+    let setup = Setup::new(&recorded(&source, &detector));
     let limited = |command: &str| {
         let mut command = setup.command(command);
         command
@@ -238,8 +224,8 @@ fn machine_without_an_encoder_says_so_and_detects() {
     let output = limited("run");
     assert!(output.status.success(), "{}", stderr(&output));
     let log = stderr(&output);
-    assert_eq!(log.matches(missing).count(), 1, "{log}");
-    assert!(log.contains("frames=30"), "{log}");
+    assert_once!(log => missing);
+    assert_has!(log => "frames=30");
     let output = limited("check");
     let report = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(report.contains(missing), "{report}");

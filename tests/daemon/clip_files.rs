@@ -5,21 +5,21 @@
 use crate::support;
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use jetwatch_config::{RtspTransport, SourceUri};
+use jetwatch_config::SourceUri;
 use jetwatch_media::mp4::complete_length;
-use jetwatch_media::{ClipFacts, ClipFile, LiveSegment, RingUnit, SourceStream, UnitNotice};
+use jetwatch_media::{ClipFile, LiveSegment, RingUnit, SourceStream, UnitNotice};
 use jetwatch_types::{Size, SplitMix64, StreamFormat, VideoCodec};
 
 use support::clips::gst_launch;
+use support::collector::rtsp;
 use support::ffprobe::{decode, probe};
 use support::rtsp::RtspServer;
-use support::stream_capture::{LIMITS, capture, units};
+use support::stream_capture::{LIMITS, capture, units, write_clip};
 
 /// The encoder of a clip, and the elements behind it.
 const H264: &str = "x264enc speed-preset=ultrafast key-int-max=10 bframes=0";
@@ -37,16 +37,6 @@ fn clip(folder: &Path, name: &str, encoder: &str, mux: &str, frames: u32) -> Pat
         path.display()
     ));
     path
-}
-
-fn write(path: &Path, units: &[RingUnit]) -> ClipFacts {
-    let file = File::create(path).expect("created");
-    let mut clip = ClipFile::begin(file, &units[0]).expect("begun");
-    for unit in units {
-        assert!(clip.accepts(unit));
-        clip.add(unit.clone()).expect("written");
-    }
-    clip.finish().expect("finished").1
 }
 
 /// A time on the clock of a file, in ticks.
@@ -128,7 +118,7 @@ fn clips_of_files_hold_each_image_at_its_time() {
         }
 
         let written = folder.path().join(format!("clip-{name}.mp4"));
-        let facts = write(&written, &units);
+        let facts = write_clip(&written, &units);
         assert_eq!(facts.images, 60, "{name}");
         assert_eq!(
             facts.bytes,
@@ -191,14 +181,7 @@ fn clips_of_rtsp_cameras_hold_each_image_at_its_time() {
         ("h265", &["--encoder", h265]),
     ] {
         let server = RtspServer::start(0, arguments);
-        let uri = SourceUri::Rtsp {
-            location: server.uri(),
-            user: None,
-            password: None,
-            transport: RtspTransport::Tcp,
-            latency: Duration::from_millis(100),
-        };
-        let captured = capture(uri, 40);
+        let captured = capture(rtsp(server.uri(), None), 40);
         let units = units(&captured.stream);
         assert!(units.len() >= 40, "{name}: {} units", units.len());
         // The first images may have come before the first keyframe.
@@ -210,7 +193,7 @@ fn clips_of_rtsp_cameras_hold_each_image_at_its_time() {
         let first = units.iter().position(|unit| unit.unit.is_keyframe);
         let units = &units[first.expect("a keyframe")..];
         let path = folder.path().join(format!("{name}.mp4"));
-        write(&path, units);
+        write_clip(&path, units);
         let probed = probe(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
         let expected = shown(units);
         assert_eq!(probed.pts, expected, "{name}");

@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 use jetwatch_media::mp4::complete_length;
 use serde_json::Value;
 
-use support::daemon::{
-    Setup, Signal, finish, json_lines, signal, start, stderr, wait_for_output, wait_until_some,
-};
+use support::daemon::{Setup, exits, of_kind, start, terminate, wait_for_output, wait_until_some};
 use support::ffprobe::{self, decode, probe};
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
@@ -28,13 +26,13 @@ fn street(folder: &Path) -> PathBuf {
         "device: test\nsources: [{name: cam, uri: 'synthetic://traffic?seed=3&objects=6&width=640&height=360&fps=30&frames=300'}]\n\
          detector: {backend: scripted}\npublish: {mqtt: off}\n",
     );
-    let output = finish(
+    exits(
+        0,
         drawn
             .command("run")
             .arg("--record")
             .arg(drawn.path("drawn.mp4")),
     );
-    assert!(output.status.success(), "{}", stderr(&output));
     let path = folder.join("street.mp4");
     let empty = format!("color=black:s=640x360:r=30:d={EMPTY_S}");
     let drawn = drawn.path("drawn.mp4");
@@ -54,10 +52,6 @@ fn configuration(video: &Path, record: &str) -> String {
          publish: {{mqtt: off, json_lines: {{path: events.jsonl}}}}\n",
         video.display()
     )
-}
-
-fn of_kind<'l>(lines: &'l [Value], kind: &str) -> Vec<&'l Value> {
-    lines.iter().filter(|line| line["kind"] == kind).collect()
 }
 
 /// The messages about complete files.
@@ -88,16 +82,13 @@ fn clip_holds_what_was_before_its_event() {
     let video = street(folder.path());
     let record = "clips: {enabled: true, pre_roll_s: 1, post_roll_s: 1, max_s: 4}";
     let setup = Setup::new(&configuration(&video, record));
-    let events = setup.path("events.jsonl");
     let daemon = start(&mut setup.command("run"));
     wait_until_some("a clip is complete", || {
-        (!ready(&json_lines(&events)).is_empty()).then_some(())
+        (!ready(&setup.lines()).is_empty()).then_some(())
     });
-    signal(&daemon, Signal::TERM);
-    let output = wait_for_output(daemon);
-    assert!(output.status.success(), "{}", stderr(&output));
+    terminate(daemon);
 
-    let lines = json_lines(&events);
+    let lines = setup.lines();
     let media = ready(&lines);
     let first = media[0];
     assert_eq!(
@@ -161,20 +152,14 @@ fn file_of_a_killed_daemon_plays_to_its_last_fragment() {
         .open(&path)
         .expect("opened");
     file.set_len(length - 10).expect("cut");
-    let events = setup.path("events.jsonl");
     let online = || {
-        let lines = json_lines(&events);
-        lines
-            .iter()
-            .filter(|line| line["state"] == "online")
-            .count()
+        let lines = setup.lines().into_iter();
+        lines.filter(|line| line["state"] == "online").count()
     };
     let before = online();
     let daemon = start(&mut setup.command("run"));
     wait_until_some("it runs again", || (online() > before).then_some(()));
-    signal(&daemon, Signal::TERM);
-    let output = wait_for_output(daemon);
-    assert!(output.status.success(), "{}", stderr(&output));
+    terminate(daemon);
     let repaired = probe(&path).expect("it is read");
     let images = repaired.pts.len();
     assert!(images > 0 && images < probed.pts.len(), "{images}");

@@ -4,14 +4,13 @@
 use crate::support;
 use crate::support::publish;
 
-use std::io::Write as _;
-use std::process::{Child, Command, Stdio};
+use std::collections::BTreeSet;
+use std::process::Child;
 
 use publish::clients;
-use publish::mosquitto::program;
 use serde_json::{Value, json};
 use support::daemon::{
-    Setup, Signal, finish, json_lines, signal, start, stderr, stdout, terminate, wait_until_some,
+    Setup, Signal, finish, of_kind, signal, start, stderr, stdout, terminate, wait_until_some,
 };
 use support::ports::free_port;
 
@@ -72,7 +71,7 @@ impl Commanded {
     }
 
     fn lines(&self) -> Vec<Value> {
-        json_lines(&self.setup.path("events.jsonl"))
+        self.setup.lines()
     }
 
     /// Sends a command with a unique id; returns its reply.
@@ -99,7 +98,7 @@ impl Commanded {
 
     fn stop(self) -> Vec<Value> {
         terminate(self.child);
-        json_lines(&self.setup.path("events.jsonl"))
+        self.setup.lines()
     }
 }
 
@@ -136,13 +135,10 @@ fn template_source_is_added_survives_reload_and_is_removed() {
 
     let reply = daemon.ask(remove("cam"));
     let error = reply["error"].as_str().expect("a reason");
-    assert!(error.contains("configuration file"), "{error}");
+    assert_has!(error => "configuration file");
     wait_until_some("a count", || {
-        daemon
-            .kept("extra")
-            .iter()
-            .find(|topic| *topic != "status")
-            .map(drop)
+        let kept = daemon.kept("extra");
+        kept.iter().find(|topic| *topic != "status").map(drop)
     });
     assert_eq!(daemon.ask(remove("extra"))["ok"], json!(true));
     assert_eq!(
@@ -169,11 +165,9 @@ fn template_source_is_added_survives_reload_and_is_removed() {
     });
     assert_eq!(reported["removed"], json!(["extra"]), "{reported}");
     let lines = daemon.stop();
-    let states: Vec<&str> = lines
-        .iter()
-        .filter(|line| line["kind"] == "source" && line["source"] == "cam")
-        .filter_map(|line| line["state"].as_str())
-        .collect();
+    let states = of_kind(&lines, "source").into_iter();
+    let states = states.filter(|line| line["source"] == "cam");
+    let states: Vec<&str> = states.filter_map(|line| line["state"].as_str()).collect();
     assert_eq!(
         states,
         ["connecting", "online", "ended"],
@@ -184,12 +178,6 @@ fn template_source_is_added_survives_reload_and_is_removed() {
 #[test]
 fn every_command_in_burst_is_answered() {
     let daemon = Commanded::start();
-    let mut publisher = Command::new(program("mosquitto_pub"))
-        .args(["-h", "127.0.0.1", "-p", &daemon.port.to_string()])
-        .args(["-q", "1", "-t", "jetwatch/box/command", "-l"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("mosquitto_pub starts");
     let mut burst = String::new();
     for number in 0..40 {
         // Every second command is slow.
@@ -200,10 +188,7 @@ fn every_command_in_burst_is_answered() {
         command["id"] = json!(format!("burst-{number}"));
         burst += &format!("{command}\n");
     }
-    let mut input = publisher.stdin.take().expect("a pipe");
-    input.write_all(burst.as_bytes()).expect("it reads");
-    drop(input);
-    assert!(publisher.wait().expect("it ends").success());
+    clients::publish_lines(daemon.port, "jetwatch/box/command", &burst);
     wait_until_some("an answer to each", || {
         let lines = daemon.lines();
         let is_answered = |number: &i32| {
@@ -268,14 +253,9 @@ fn unlisted_template_cannot_be_added() {
     wait_until_some("frames", || (daemon.frames("cam") > frames).then_some(()));
     assert_eq!(daemon.ask(add("good", 3))["ok"], json!(true));
     let lines = daemon.stop();
-    let mut sources: Vec<&str> = lines
-        .iter()
-        .filter(|line| line["kind"] == "source")
-        .filter_map(|line| line["source"].as_str())
-        .collect();
-    sources.sort_unstable();
-    sources.dedup();
-    assert_eq!(sources, ["cam", "good"]);
+    let sources = of_kind(&lines, "source").into_iter();
+    let sources: BTreeSet<&str> = sources.filter_map(|line| line["source"].as_str()).collect();
+    assert_eq!(sources, BTreeSet::from(["cam", "good"]));
 }
 
 #[test]

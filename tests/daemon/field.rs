@@ -8,40 +8,15 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use jetwatch_config::{RtspTransport, Secret, SourceUri};
 use jetwatch_pixels::{ImageFormat, encode_rgb};
 use jetwatch_types::{Size, SourceState};
 
-use support::collector::{CollectedFrame, Collector, config};
+use support::collector::{CollectedFrame, Collector, config, first_reason, http, rtsp};
 use support::daemon::wait_until_some;
 use support::ffprobe::ffmpeg;
 use support::rtsp_camera::{FPS, Fault, RtspCamera, bright_stream};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-fn rtsp(location: String) -> SourceUri {
-    SourceUri::Rtsp {
-        location,
-        user: None,
-        password: None,
-        transport: RtspTransport::Tcp,
-        latency: Duration::from_millis(100),
-    }
-}
-
-fn http(location: String, login: Option<(&str, &str)>) -> SourceUri {
-    SourceUri::Http {
-        location,
-        user: login.map(|(user, _)| user.to_owned()),
-        password: login.map(|(_, password)| Secret::Inline(password.to_owned())),
-        poll: Duration::from_millis(200),
-    }
-}
-
-/// Waits until the source has given `count` frames.
-fn wait_for_frames(source: &Collector, count: usize, what: &str) {
-    wait_until_some(what, || (source.count() >= count).then_some(()));
-}
 
 /// No frame is grey: each is as bright as the camera's image.
 fn check_whole(frames: &[CollectedFrame], what: &str) {
@@ -61,106 +36,70 @@ fn rtsp_cameras_with_faults_deliver_whole_frames_without_a_reconnect() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let stream = bright_stream(folder.path(), 4, FPS);
     let strict = Fault::CountsRequests(6 * SECOND);
-    let cases: &[(&str, &str, &[Fault], u64)] = &[
+    // Only a camera that closes the connection is connected again, once.
+    let cases: &[(&str, &[Fault])] = &[
         (
-            "counts requests",
-            "mediamtx#2908 janus-gateway#693",
+            "mediamtx#2908 janus-gateway#693: counts requests",
             &[strict],
-            0,
         ),
         (
-            "refuses them: 400",
-            "retina#133",
+            "retina#133: refuses them with 400",
             &[strict, Fault::Parameter(400)],
-            0,
         ),
         (
-            "refuses them: 405",
-            "mediamtx#842",
+            "mediamtx#842: refuses them with 405",
             &[strict, Fault::Parameter(405)],
-            0,
         ),
         (
-            "refuses them: 454",
-            "thingino-firmware#490",
+            "thingino-firmware#490: refuses them with 454",
             &[strict, Fault::Parameter(454)],
-            0,
         ),
         (
-            "refuses them: 551",
-            "mediamtx#1066",
+            "mediamtx#1066: refuses them with 551",
             &[strict, Fault::Parameter(551)],
-            0,
         ),
         (
-            "does not answer them",
-            "go2rtc#2409",
+            "go2rtc#2409: does not answer them",
             &[Fault::ParameterSilent],
-            0,
         ),
         (
-            "closes at the first",
-            "SharpRTSP#63",
+            "SharpRTSP#63: closes at the first",
             &[Fault::ParameterCloses],
-            1,
         ),
+        ("mediamtx#842: does not offer them", &[Fault::NoParameter]),
         (
-            "does not offer them",
-            "mediamtx#842",
-            &[Fault::NoParameter],
-            0,
-        ),
-        (
-            "new SSRC with each keyframe",
-            "gortsplib#687 retina#79",
+            "gortsplib#687 retina#79: new SSRC with each keyframe",
             &[Fault::NewSource],
-            0,
         ),
         (
-            "new payload type",
-            "RtspClientSharp#98 gortsplib#65",
+            "RtspClientSharp#98 gortsplib#65: new payload type",
             &[Fault::NewPayloadType],
-            0,
         ),
-        ("stream starts over", "gortsplib#480", &[Fault::Restarts], 0),
-        ("time jumps back", "frigate#6922", &[Fault::Jump(-30)], 0),
+        ("gortsplib#480: stream starts over", &[Fault::Restarts]),
+        ("frigate#6922: time jumps back", &[Fault::Jump(-30)]),
+        ("frigate#6922: time jumps forward", &[Fault::Jump(3600)]),
         (
-            "time jumps forward",
-            "frigate#6922",
-            &[Fault::Jump(3600)],
-            0,
-        ),
-        (
-            "time stands still",
-            "thingino-firmware#640",
+            "thingino-firmware#640: time stands still",
             &[Fault::StandingTime],
-            0,
         ),
         (
-            "packets are lost",
-            "ha-video-vision#120",
+            "ha-video-vision#120: packets are lost",
             &[Fault::Lost(FPS as usize / 2)],
-            0,
         ),
-        ("empty packets", "mediamtx#1019", &[Fault::EmptyPackets], 0),
+        ("mediamtx#1019: empty packets", &[Fault::EmptyPackets]),
         (
-            "first image after 7 s",
-            "motion#1104 RTSPtoWeb#315",
+            "motion#1104 RTSPtoWeb#315: first image after 7 s",
             &[Fault::Late(7 * SECOND)],
-            0,
         ),
         (
-            "no parameter sets described",
-            "mediamtx#2304",
+            "mediamtx#2304: no parameter sets described",
             &[Fault::NoParameterSets],
-            0,
         ),
-        ("joined in mid-stream", "mediamtx#1327", &[Fault::Live], 0),
+        ("mediamtx#1327: joined in mid-stream", &[Fault::Live]),
     ];
-    let running = cases.iter().map(|(what, _, faults, _)| {
+    let running = cases.iter().map(|(_, faults)| {
         let camera = RtspCamera::start(&stream, faults);
-        let mut source = config(rtsp(camera.uri()));
-        source.name = (*what).to_owned();
+        let mut source = config(rtsp(camera.uri(), None));
         source.stall_timeout = 10 * SECOND;
         // Longer than a closed connection is taken for an answer.
         source.reconnect_wait = SECOND + SECOND / 2;
@@ -173,18 +112,18 @@ fn rtsp_cameras_with_faults_deliver_whole_frames_without_a_reconnect() {
     wait_until_some("three timeouts", || {
         (begun.elapsed() > 18 * SECOND).then_some(())
     });
-    for ((what, thread, faults, reconnects), (source, camera)) in cases.iter().zip(running) {
-        let found = source.counters.reconnects();
+    for ((what, faults), (source, camera)) in cases.iter().zip(running) {
+        let reconnects = u64::from(faults.contains(&Fault::ParameterCloses));
         let reasons = source.offline_reasons();
-        assert_eq!(found, *reconnects, "{what} ({thread}): {reasons:?}");
-        assert!(source.has_reached(SourceState::Online), "{what} ({thread})");
-        let asked = camera.requests("GET_PARAMETER");
         assert_eq!(
-            asked > 0,
-            !faults.contains(&Fault::NoParameter),
-            "{what} ({thread}): {asked}"
+            source.counters.reconnects(),
+            reconnects,
+            "{what}: {reasons:?}"
         );
-        wait_for_frames(&source, 4 * FPS as usize, what);
+        assert!(source.has_reached(SourceState::Online), "{what}");
+        let is_asked = camera.requests("GET_PARAMETER") > 0;
+        assert_eq!(is_asked, !faults.contains(&Fault::NoParameter), "{what}");
+        source.wait_for_frames(4 * FPS as usize, what);
         let (frames, _) = source.stop();
         check_whole(&frames, what);
     }
@@ -212,10 +151,8 @@ fn refusals_of_rtsp_cameras_say_what_to_set() {
         ),
     ] {
         let camera = RtspCamera::start(&stream, &[fault]);
-        let source = Collector::start(&config(rtsp(camera.uri())), usize::MAX);
-        let reason = wait_until_some("a reason", || source.offline_reasons().first().cloned());
+        let reason = first_reason(&config(rtsp(camera.uri(), None)));
         assert!(reason.contains(wanted), "{thread}: {reason}");
-        let _ = source.stop();
     }
 }
 
@@ -225,21 +162,13 @@ fn a_camera_that_takes_sha_256_only_is_logged_in_with() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let stream = bright_stream(folder.path(), 1, FPS);
     let camera = RtspCamera::start(&stream, &[Fault::Sha256]);
-    let address = |password: &str| SourceUri::Rtsp {
-        location: camera.uri(),
-        user: Some("admin".to_owned()),
-        password: Some(Secret::Inline(password.to_owned())),
-        transport: RtspTransport::Tcp,
-        latency: Duration::from_millis(100),
-    };
+    let address = |password: &str| rtsp(camera.uri(), Some(("admin", password)));
     let source = Collector::start(&config(address("p@ss:1")), usize::MAX);
-    wait_for_frames(&source, FPS as usize, "a second of frames");
+    source.wait_for_frames(FPS as usize, "a second of frames");
     assert_eq!(source.offline_reasons(), Vec::<String>::new());
     check_whole(&source.stop().0, "SHA-256");
-    let source = Collector::start(&config(address("wrong")), usize::MAX);
-    let reason = wait_until_some("a reason", || source.offline_reasons().first().cloned());
-    assert!(reason.contains("check user and password"), "{reason}");
-    let _ = source.stop();
+    let reason = first_reason(&config(address("wrong")));
+    assert_has!(reason => "check user and password");
 }
 
 #[test]
@@ -247,16 +176,14 @@ fn a_silent_stream_of_several_can_be_passed_over() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let stream = bright_stream(folder.path(), 1, FPS);
     let camera = RtspCamera::start(&stream, &[Fault::TwoStreams]);
-    let mut source = config(rtsp(camera.uri()));
+    let mut source = config(rtsp(camera.uri(), None));
     source.stall_timeout = 2 * SECOND;
-    let silent = Collector::start(&source, usize::MAX);
-    let reason = wait_until_some("a reason", || silent.offline_reasons().first().cloned());
-    assert!(reason.contains("set track: 0, 1"), "{reason}");
-    let _ = silent.stop();
+    let reason = first_reason(&source);
+    assert_has!(reason => "set track: 0, 1");
     source.track = Some(1);
     source.stall_timeout = 20 * SECOND;
     let second = Collector::start(&source, usize::MAX);
-    wait_for_frames(&second, FPS as usize, "a second of frames");
+    second.wait_for_frames(FPS as usize, "a second of frames");
     check_whole(&second.stop().0, "the second stream");
 }
 
@@ -269,10 +196,10 @@ fn a_client_that_joins_at_any_moment_gets_whole_frames_only() {
     let joined = (0..8).map(|number| {
         let due = Duration::from_millis(number * 375);
         wait_until_some("the next moment", || (begun.elapsed() >= due).then_some(()));
-        Collector::start(&config(rtsp(camera.uri())), usize::MAX)
+        Collector::start(&config(rtsp(camera.uri(), None)), usize::MAX)
     });
     for (number, source) in joined.collect::<Vec<_>>().into_iter().enumerate() {
-        wait_for_frames(&source, FPS as usize, "a second of frames");
+        source.wait_for_frames(FPS as usize, "a second of frames");
         check_whole(&source.stop().0, &format!("joined at moment {number}"));
     }
 }
@@ -338,7 +265,7 @@ fn flv_that_begins_with_sound_delivers_frames() {
     pieces.extend(flv[image.start..].chunks(20_000).map(<[u8]>::to_vec));
     let address = serve_http(vec![(head("video/x-flv"), pieces)]);
     let source = Collector::start(&config(http(address, None)), usize::MAX);
-    wait_for_frames(&source, 25, "frames behind the sound");
+    source.wait_for_frames(25, "frames behind the sound");
     assert_eq!(source.offline_reasons(), Vec::<String>::new());
     let _ = source.stop();
 }
@@ -346,90 +273,82 @@ fn flv_that_begins_with_sound_delivers_frames() {
 #[test]
 fn cameras_over_http_deliver_images_whatever_is_around_them() {
     let image = jpeg();
-    let part = |before: &str, after: &str| [before.as_bytes(), &image, after.as_bytes()].concat();
-    let many = |piece: Vec<u8>| vec![piece; 400];
-    let multipart = "multipart/x-mixed-replace; boundary=";
     let length = image.len();
-    let cases: Vec<(&str, String, Vec<Vec<u8>>)> = vec![
+    let part = |before: &str, after: &str| [before.as_bytes(), &image, after.as_bytes()].concat();
+    let typed =
+        |length: usize| format!("Content-Type: image/jpeg\r\nContent-Length: {length}\r\n\r\n");
+    let audio =
+        "--d\r\nContent-Type: audio/g711\r\n\r\nabc\r\n--d\r\nContent-Type: image/jpeg\r\n\r\n";
+    let parts = |boundary: &str| head(&format!("multipart/x-mixed-replace; boundary={boundary}"));
+    let no_type = "HTTP/1.0 200 OK\r\n\r\n".to_owned();
+    let blank = head("multipart/x-mixed-replace;boundary=video boundary--");
+    let many = [
         (
             "Motion#807",
-            head(&format!("{multipart}frame")),
-            many(part(
-                &format!("--frame\r\nContent-Type: image/jpeg\r\nContent-Length: {length}\r\n\r\n"),
-                "\r\n",
-            )),
+            parts("frame"),
+            part(&format!("--frame\r\n{}", typed(length)), "\r\n"),
         ),
         (
             "esp32cam#67: the boundary comes last",
-            head(&format!("{multipart}123")),
-            many(part(
-                &format!("Content-Type: image/jpeg\r\nContent-Length: {length}\r\n\r\n"),
-                "\r\n--123\r\n",
-            )),
+            parts("123"),
+            part(&typed(length), "\r\n--123\r\n"),
         ),
         (
             "multipart-stream-rs#2: another boundary",
-            head(&format!("{multipart}\"--x\"")),
-            many(part("----y\r\nContent-Type: image/jpeg\r\n\r\n", "\r\n")),
+            parts("\"--x\""),
+            part("----y\r\nContent-Type: image/jpeg\r\n\r\n", "\r\n"),
         ),
         (
             "mjpeg-proxy#12: a blank within it",
-            head("multipart/x-mixed-replace;boundary=video boundary--"),
-            many(part("--video boundary--\r\n\r\n", "")),
+            blank,
+            part("--video boundary--\r\n\r\n", ""),
         ),
         (
             "MissionPlanner#3603: a length that is wrong",
-            head(&format!("{multipart}f")),
-            many(part(
-                &format!("--f\r\nContent-Length: {}\r\n\r\n", length - 2),
-                "\r\n",
-            )),
+            parts("f"),
+            part(&format!("--f\r\n{}", typed(length - 2)), "\r\n"),
         ),
         (
             "sim-use#131: no multipart",
             head("image/jpeg"),
-            many(part("", "")),
+            part("", ""),
         ),
         (
             "camera_proxy#5: no type",
-            "HTTP/1.0 200 OK\r\n\r\n".to_owned(),
-            many(part("--b\r\n\r\n", "\r\n")),
+            no_type,
+            part("--b\r\n\r\n", "\r\n"),
         ),
         (
             "go2rtc#545: other parts between",
-            head(&format!("{multipart}d")),
-            many(part(
-                "--d\r\nContent-Type: audio/g711\r\n\r\nabc\r\n--d\r\nContent-Type: image/jpeg\r\n\r\n",
-                "\r\n",
-            )),
+            parts("d"),
+            part(audio, "\r\n"),
         ),
         (
             "mjpg-streamer#100: cut images",
-            head(&format!("{multipart}f")),
-            (0..400)
-                .map(|n| match n % 2 {
-                    0 => part("--f\r\n\r\n", "\r\n"),
-                    _ => [b"--f\r\n\r\n", &image[..length / 2]].concat(),
-                })
-                .collect(),
-        ),
-        (
-            "a still image, fetched again",
-            head("image/jpeg"),
-            vec![image.clone()],
-        ),
-        (
-            "a still image of a slow camera",
-            head("image/jpeg"),
-            image.chunks(300).map(<[u8]>::to_vec).collect(),
+            parts("f"),
+            [
+                part("--f\r\n\r\n", "\r\n--f\r\n\r\n"),
+                image[..length / 2].to_vec(),
+            ]
+            .concat(),
         ),
     ];
+    let mut cases = many
+        .map(|(what, head, piece)| (what, head, vec![piece; 400]))
+        .to_vec();
+    let slow = image.chunks(300).map(<[u8]>::to_vec).collect();
+    cases.push((
+        "a still image, fetched again",
+        head("image/jpeg"),
+        vec![image.clone()],
+    ));
+    cases.push(("a still image of a slow camera", head("image/jpeg"), slow));
     let running = cases.into_iter().map(|(what, head, pieces)| {
         let source = config(http(serve_http(vec![(head, pieces)]), None));
         (what, Collector::start(&source, usize::MAX))
     });
     for (what, source) in running.collect::<Vec<_>>() {
-        wait_for_frames(&source, 5, what);
+        source.wait_for_frames(5, what);
         assert_eq!(
             source.counters.reconnects(),
             0,
@@ -462,13 +381,8 @@ fn answers_over_http_that_are_no_video_are_told() {
             "no JPEG image",
         ),
     ] {
-        let login = Some(("admin", "p@ss"));
-        let source = Collector::start(
-            &config(http(serve_http(vec![(head, pieces)]), login)),
-            usize::MAX,
-        );
-        let reason = wait_until_some(thread, || source.offline_reasons().first().cloned());
+        let address = serve_http(vec![(head, pieces)]);
+        let reason = first_reason(&config(http(address, Some(("admin", "p@ss")))));
         assert!(reason.contains(wanted), "{thread}: {reason}");
-        let _ = source.stop();
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::support::daemon::{Setup, finish, json_lines, start as daemon_start, terminate};
+use crate::support::daemon::{Setup, finish, start as daemon_start, terminate};
 use jetwatch_config::{Broker, MqttConfig, MqttVersion};
 use jetwatch_mqtt::{Connect, Packet, Protocol, Publish, QoS, ReasonCode};
 use jetwatch_publish::{
@@ -618,8 +618,7 @@ fn daemon(port: u16, more: &str) -> Setup {
 
 /// Events in the file of the daemon.
 fn made(setup: &Setup) -> usize {
-    let lines = json_lines(&setup.path("events.jsonl"));
-    lines.iter().filter(|line| line["kind"] == "event").count()
+    setup.lines_of("event").len()
 }
 
 #[test]
@@ -638,7 +637,7 @@ fn denied_subscription_that_ends_the_connection_is_left_out() {
         broker.taken("cam/events").len() > 200
     });
     let log = terminate(child);
-    assert!(log.contains("subscription, which is left out"), "{log}");
+    assert_has!(log => "subscription, which is left out");
     assert_eq!(broker.taken("cam/events").len(), made(&setup), "{log}");
 }
 

@@ -9,17 +9,11 @@ use std::path::Path;
 use jetwatch_config::{SourceConfig, SourceUri};
 use jetwatch_types::Size;
 
-use support::collector::{CollectedFrame, Collector, INPUT, config};
+use support::collector::{Collector, INPUT, config, failure_of, frames_of};
 use support::ffprobe::{self, Colors, ffmpeg};
 
 fn file(path: &Path) -> SourceConfig {
     config(SourceUri::File(path.to_owned()))
-}
-
-fn frames_of(path: &Path) -> Vec<CollectedFrame> {
-    let (frames, result) = Collector::start(&file(path), usize::MAX).join();
-    result.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    frames
 }
 
 /// A moving picture of this size, and a second one for another track.
@@ -45,6 +39,13 @@ fn every_frame_that_ffmpeg_shows_is_delivered() {
     let drawn = drawn("320x180", 25, 2);
     let x264 = "-c:v libx264 -preset ultrafast";
     let mut wrong = Vec::new();
+    let copy = |more: &str| format!("{plain} -c copy {more}");
+    let as_drawn = |more: &str| format!("{drawn} {more}");
+    let with_gap = format!("{plain} {gap} {x264}");
+    let fields = format!("-vf tinterlace=4 {x264} -pix_fmt yuv420p -flags +ildct+ilme");
+    let pieces = "-movflags frag_keyframe+empty_moov+default_base_moof";
+    let colors = |format: &str| as_drawn(&format!("-pix_fmt {format} {x264}"));
+    let test = |picture: &str| format!("-f lavfi -i testsrc2=s={picture}");
     for (thread, name, recipe) in [
         (
             "fiftyone#8410 rerun#8029",
@@ -56,79 +57,47 @@ fn every_frame_that_ffmpeg_shows_is_delivered() {
             "edit2.mp4",
             format!("-ss 0.6 {plain} -c copy -avoid_negative_ts 0"),
         ),
-        (
-            "PySceneDetect#168 Kinovea#154",
-            "vfr.mp4",
-            format!("{plain} {gap} {x264}"),
-        ),
-        (
-            "PySceneDetect#168",
-            "vfr.mkv",
-            format!("{plain} {gap} {x264}"),
-        ),
-        (
-            "motioneye#1765",
-            "fields.mp4",
-            format!("{drawn} -vf tinterlace=4 {x264} -pix_fmt yuv420p -flags +ildct+ilme"),
-        ),
-        (
-            "NVEnc#492",
-            "gray.mp4",
-            format!("{drawn} -pix_fmt gray {x264}"),
-        ),
-        (
-            "NVEnc#492",
-            "444.mp4",
-            format!("{drawn} -pix_fmt yuv444p {x264}"),
-        ),
-        (
-            "NVEnc#492",
-            "422.mkv",
-            format!("{drawn} -pix_fmt yuv422p10le {x264}"),
-        ),
+        ("PySceneDetect#168 Kinovea#154", "vfr.mp4", with_gap.clone()),
+        ("PySceneDetect#168", "vfr.mkv", with_gap),
+        ("motioneye#1765", "fields.mp4", as_drawn(&fields)),
+        ("NVEnc#492", "gray.mp4", colors("gray")),
+        ("NVEnc#492", "444.mp4", colors("yuv444p")),
+        ("NVEnc#492", "422.mkv", colors("yuv422p10le")),
         (
             "jetson-ffmpeg#128",
             "odd.mp4",
-            format!("-f lavfi -i testsrc2=s=406x154:r=25:d=1 {x264}"),
+            test(&format!("406x154:r=25:d=1 {x264}")),
         ),
-        ("go2rtc#916", "camera.flv", format!("{plain} -c copy")),
-        ("tsduck#975", "camera.ts", format!("{plain} -c copy")),
-        (
-            "untrunc#17",
-            "pieces.mp4",
-            format!("{plain} -c copy -movflags frag_keyframe+empty_moov+default_base_moof"),
-        ),
+        ("go2rtc#916", "camera.flv", copy("")),
+        ("tsduck#975", "camera.ts", copy("")),
+        ("untrunc#17", "pieces.mp4", copy(pieces)),
         (
             "motioneye#1765",
             "camera.avi",
-            format!("{drawn} -c:v mjpeg -pix_fmt yuvj422p"),
+            as_drawn("-c:v mjpeg -pix_fmt yuvj422p"),
         ),
         (
             "untrunc#17",
             "phone.3gp",
-            "-f lavfi -i testsrc2=s=176x144:r=15:d=2 -c:v h263".to_owned(),
+            test("176x144:r=15:d=2 -c:v h263"),
         ),
         (
             "NVEnc#492",
             "vp9.webm",
-            "-f lavfi -i testsrc2=s=160x90:r=25:d=1 -c:v libvpx-vp9 -cpu-used 8".to_owned(),
+            test("160x90:r=25:d=1 -c:v libvpx-vp9 -cpu-used 8"),
         ),
         (
             "dusty-nv/jetson-utils#66",
             "camera.mjpeg",
-            format!("{drawn} -c:v mjpeg -pix_fmt yuvj420p"),
+            as_drawn("-c:v mjpeg -pix_fmt yuvj420p"),
         ),
-        (
-            "retina#62",
-            "camera.h264",
-            format!("{plain} -c copy -bsf:v h264_mp4toannexb"),
-        ),
+        ("retina#62", "camera.h264", copy("-bsf:v h264_mp4toannexb")),
     ] {
         let path = folder.path().join(name);
         ffmpeg(&recipe, &path);
         let shown = ffprobe::count_frames(&path, 0);
         assert!(shown > 10, "{name}: {shown}");
-        let delivered = frames_of(&path).len();
+        let delivered = frames_of(&file(&path)).len();
         // GStreamer's demuxer leaves out the last frame of a file that was cut by an edit list between keyframes.
         let least = shown - usize::from(name.starts_with("edit"));
         if !(least..=shown).contains(&delivered) {
@@ -160,76 +129,30 @@ fn the_video_is_taken_of_several_tracks_unless_another_is_chosen() {
     let preview = drawn("640x360", 1, 4);
     let small = drawn("160x120", 25, 1);
     let (wide, low) = (Size::new(416, 234), Size::new(416, 312));
-    for (name, recipe, track, size) in [
-        (
-            "attached.mp4",
-            format!("{video} {cover} {both} -c copy -disposition:v:1 attached_pic"),
-            None,
-            wide,
-        ),
-        (
-            "first.mkv",
-            format!("{cover} {video} {both} -c copy"),
-            None,
-            wide,
-        ),
-        (
-            "first.mov",
-            format!("{cover} {video} {both} -c copy"),
-            None,
-            wide,
-        ),
-        (
-            "preview.mp4",
-            format!("{preview} {video} {both} -c:v:0 mjpeg -pix_fmt:v:0 yuvj420p -c:v:1 copy"),
-            None,
-            wide,
-        ),
-        (
-            "slow.mp4",
-            format!("{preview} {video} {both} -c:v:0 libx264 -c:v:1 copy"),
-            None,
-            wide,
-        ),
-        (
-            "two.mkv",
-            format!("{small} {video} {both} -c:v:0 libx264 -c:v:1 copy"),
-            None,
-            wide,
-        ),
-        (
-            "two.mp4",
-            format!("{video} {small} {both} -c:v:0 copy -c:v:1 libx264"),
-            None,
-            wide,
-        ),
-        (
-            "chosen.mp4",
-            format!("{video} {small} {both} -c:v:0 copy -c:v:1 libx264"),
-            Some(1),
-            low,
-        ),
-        (
-            "chosen.mkv",
-            format!("{small} {video} {both} -c:v:0 libx264 -c:v:1 copy"),
-            Some(0),
-            low,
-        ),
-        (
-            "chosen.ts",
-            format!("{small} {video} {both} -c:v:0 libx264 -c:v:1 copy"),
-            Some(1),
-            wide,
-        ),
+    let encoded = ["-c:v:0 libx264 -c:v:1 copy", "-c:v:0 copy -c:v:1 libx264"];
+    let [first, second] = encoded.map(|codecs| format!("{both} {codecs}"));
+    let picture = format!("{both} -c:v:0 mjpeg -pix_fmt:v:0 yuvj420p -c:v:1 copy");
+    let attached = format!("{both} -c copy -disposition:v:1 attached_pic");
+    let copied = format!("{both} -c copy");
+    for (name, inputs, recipe, track, size) in [
+        ("attached.mp4", [&video, &cover], &attached, None, wide),
+        ("first.mkv", [&cover, &video], &copied, None, wide),
+        ("first.mov", [&cover, &video], &copied, None, wide),
+        ("preview.mp4", [&preview, &video], &picture, None, wide),
+        ("slow.mp4", [&preview, &video], &first, None, wide),
+        ("two.mkv", [&small, &video], &first, None, wide),
+        ("two.mp4", [&video, &small], &second, None, wide),
+        ("chosen.mp4", [&video, &small], &second, Some(1), low),
+        ("chosen.mkv", [&small, &video], &first, Some(0), low),
+        ("chosen.ts", [&small, &video], &first, Some(1), wide),
     ] {
         let path = path(name);
-        ffmpeg(&recipe, &path);
+        ffmpeg(&format!("{} {} {recipe}", inputs[0], inputs[1]), &path);
         let config = SourceConfig {
             track,
             ..file(&path)
         };
-        let (frames, result) = Collector::start(&config, usize::MAX).join();
-        result.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let frames = frames_of(&config);
         assert_eq!(frames.len(), 25, "{name}");
         assert_eq!(frames[0].image, size, "{name}");
     }
@@ -237,8 +160,7 @@ fn the_video_is_taken_of_several_tracks_unless_another_is_chosen() {
         track: Some(2),
         ..file(&path("two.mp4"))
     };
-    let (_, result) = Collector::start(&config, usize::MAX).join();
-    let error = result.expect_err("there are two").to_string();
+    let error = failure_of(&config).to_string();
     for wanted in [
         "track is 2",
         "0: h264 320×180 25.000",
@@ -252,66 +174,29 @@ fn the_video_is_taken_of_several_tracks_unless_another_is_chosen() {
 #[test]
 fn images_with_pixels_that_are_not_square_keep_their_shape() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let aspect = |width, height| Some((width, height));
-    for (name, size, filter, display_aspect, inner) in [
-        (
-            "square.mp4",
-            "640x480",
-            "setsar=1",
-            None,
-            Size::new(416, 312),
-        ),
-        (
-            "pal.mp4",
-            "720x576",
-            "setsar=16/11",
-            None,
-            Size::new(416, 228),
-        ),
-        (
-            "small.mkv",
-            "176x144",
-            "setsar=16/11",
-            None,
-            Size::new(416, 234),
-        ),
-        (
-            "tall.mp4",
-            "720x576",
-            "setsar=1/2",
-            None,
-            Size::new(260, 416),
-        ),
-        (
-            "unknown.mp4",
-            "640x480",
-            "setsar=1",
-            aspect(16, 9),
-            Size::new(416, 234),
-        ),
-        (
-            "wrong.mp4",
-            "640x480",
-            "setsar=16/11",
-            aspect(4, 3),
-            Size::new(416, 312),
-        ),
+    for (name, size, aspect, display_aspect, inner) in [
+        ("square.mp4", "640x480", "1", None, (416, 312)),
+        ("pal.mp4", "720x576", "16/11", None, (416, 228)),
+        ("small.mkv", "176x144", "16/11", None, (416, 234)),
+        ("tall.mp4", "720x576", "1/2", None, (260, 416)),
+        ("unknown.mp4", "640x480", "1", Some((16, 9)), (416, 234)),
+        ("wrong.mp4", "640x480", "16/11", Some((4, 3)), (416, 312)),
     ] {
         let path = folder.path().join(name);
         let source = format!("-f lavfi -i color=white:s={size}:r=5:d=1");
         ffmpeg(
-            &format!("{source} -vf {filter} -c:v libx264 -pix_fmt yuv420p"),
+            &format!("{source} -vf setsar={aspect} -c:v libx264 -pix_fmt yuv420p"),
             &path,
         );
         let config = SourceConfig {
             display_aspect,
             ..file(&path)
         };
-        let (frames, result) = Collector::start(&config, usize::MAX).join();
-        result.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let frames = frames_of(&config);
         let frame = &frames[0];
         let (width, height) = size.split_once('x').expect("a size");
         let size = Size::new(width.parse().unwrap(), height.parse().unwrap());
+        let inner = Size::new(inner.0, inner.1);
         assert_eq!(
             (frame.image, frame.meta.source_size),
             (inner, size),
@@ -379,9 +264,8 @@ fn files_that_cannot_be_played_say_why() {
         ("still.bmp", "BMP pictures; convert it"),
         ("still.tiff", "TIFF pictures; convert it"),
     ] {
-        let (_, result) = Collector::start(&file(&path(name)), usize::MAX).join();
-        let error = result.expect_err(name).to_string();
-        assert!(error.contains(wanted), "{error}");
+        let error = failure_of(&file(&path(name))).to_string();
+        assert!(error.contains(wanted), "{name}: {error}");
     }
 }
 
@@ -408,7 +292,7 @@ fn colors_are_those_of_the_stream_for_each_range_and_matrix() {
                 let name = format!("{colors}-{pixels}-{}.{ending}", &codec[..7]);
                 let path = folder.path().join(name);
                 colors.make(pixels, codec, &path);
-                let frames = frames_of(&path);
+                let frames = frames_of(&file(&path));
                 wrong.extend(Colors::differences(&path, frames[2].color));
             }
         }
@@ -425,12 +309,8 @@ fn hdr_is_noted() {
         let told = format!("-colorspace bt2020nc -color_primaries bt2020 -color_trc {transfer}");
         let codec = "-pix_fmt yuv420p10le -c:v libx265 -x265-params log-level=error";
         ffmpeg(&format!("{} {told} {codec}", drawn("320x180", 5, 1)), &path);
-        let collector = Collector::start(&file(&path), usize::MAX);
-        let plans = std::sync::Arc::clone(&collector.plans);
-        let (frames, result) = collector.join();
-        result.expect("it plays");
+        let (frames, plan) = Collector::start(&file(&path), usize::MAX).frames_and_plan();
         assert_eq!(frames.len(), 5);
-        let plan = plans.lock().unwrap().last().cloned().expect("a plan");
         assert_has!(plan.notes.join("; ") => "HDR", curve);
     }
 }

@@ -8,49 +8,39 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jetwatch_config::{RtspTransport, Secret, SourceConfig, SourceUri};
+use jetwatch_config::{SourceConfig, SourceUri};
 use jetwatch_types::SourceState;
 
 use support::clips::Running;
-use support::collector::{CollectedFrame, Collector, config};
-use support::daemon::{Setup, Signal, json_lines, start, terminate, wait_until_some};
+use support::collector::{CollectedFrame, Collector, config, first_reason, http, rtsp};
+use support::daemon::{Setup, Signal, start, terminate, wait_until_some};
 use support::http_camera::{Certificate, HttpCamera, LOGIN, certificate};
 use support::ports::free_port;
 use support::rtsp::RtspServer;
 
 /// A source at an address, with a user where one is named.
 fn source(location: String, login: Option<(&str, &str)>) -> SourceConfig {
-    config(SourceUri::Http {
-        location,
-        user: login.map(|(user, _)| user.to_owned()),
-        password: login.map(|(_, password)| Secret::Inline(password.to_owned())),
-        poll: Duration::from_millis(200),
-    })
+    config(http(location, login))
 }
 
-/// The frames of a source, which are as bright as what the camera shows, and no reconnect.
-fn check_frames(collector: Collector, what: &str) {
+/// The frames of a source, without a reconnect.
+fn frames_at_once(collector: Collector, what: &str) -> Vec<CollectedFrame> {
     wait_until_some(what, || {
         let reasons = collector.offline_reasons();
         assert!(reasons.is_empty(), "{what}: {reasons:?}");
         (collector.count() >= 5).then_some(())
     });
-    let (frames, _) = collector.stop();
-    check_white(&frames, what);
+    collector.stop().0
+}
+
+/// They are as bright as what the camera shows.
+fn check_frames(collector: Collector, what: &str) {
+    check_white(&frames_at_once(collector, what), what);
 }
 
 fn check_white(frames: &[CollectedFrame], what: &str) {
     // The image fills three quarters of the network's.
     assert!(frames.iter().all(|frame| frame.mean > 170.0), "{what}");
-}
-
-/// Why a source is offline first.
-fn first_reason(source: &SourceConfig, what: &str) -> String {
-    let collector = Collector::start(source, usize::MAX);
-    let reason = wait_until_some(what, || collector.offline_reasons().first().cloned());
-    assert_eq!(collector.count(), 0, "{what}");
-    let _ = collector.stop();
-    reason
 }
 
 #[test]
@@ -95,21 +85,10 @@ fn https_cameras_with_an_own_authority_or_none_deliver_frames() {
     let key = own.with_key.display().to_string();
     let login = ["--user", "viewer", "--password", "s3cret"];
     let server = RtspServer::start(0, &[["--certificate", &key].as_slice(), &login].concat());
-    let mut rtsps = config(SourceUri::Rtsp {
-        location: server.uri().replace("rtsp://", "rtsps://"),
-        user: Some("viewer".to_owned()),
-        password: Some(Secret::Inline("s3cret".to_owned())),
-        transport: RtspTransport::Tcp,
-        latency: Duration::from_millis(100),
-    });
+    let address = server.uri().replace("rtsp://", "rtsps://");
+    let mut rtsps = config(rtsp(address, Some(("viewer", "s3cret"))));
     rtsps.ca_file = Some(own.certificate);
-    let collector = Collector::start(&rtsps, usize::MAX);
-    wait_until_some("rtsps", || {
-        let reasons = collector.offline_reasons();
-        assert!(reasons.is_empty(), "rtsps: {reasons:?}");
-        (collector.count() >= 5).then_some(())
-    });
-    let _ = collector.stop();
+    frames_at_once(Collector::start(&rtsps, usize::MAX), "rtsps");
 }
 
 #[test]
@@ -182,7 +161,7 @@ fn https_cameras_that_are_not_trusted_say_what_to_set() {
     for (what, location, ca_file, wanted) in cases {
         let mut source = source(location, None);
         source.ca_file = ca_file;
-        let reason = first_reason(&source, what);
+        let reason = first_reason(&source);
         for part in wanted {
             assert!(reason.contains(part), "{what}: {part}: {reason}");
         }
@@ -227,7 +206,7 @@ fn log_ins_over_http_are_done_and_refusals_are_not_repeated() {
     ];
     let camera = HttpCamera::start(folder.path(), None);
     for (what, path, login, most) in cases {
-        let reason = first_reason(&source(camera.uri(path), login), what);
+        let reason = first_reason(&source(camera.uri(path), login));
         assert!(
             reason.contains("check user and password"),
             "{what}: {reason}"
@@ -239,11 +218,9 @@ fn log_ins_over_http_are_done_and_refusals_are_not_repeated() {
             .count();
         assert!((1..=most).contains(&refused), "{what}: {refused}");
     }
-    let reason = first_reason(
-        &source(camera.uri("sha256/still"), Some(LOGIN)),
-        "go2rtc#2344: SHA-256",
-    );
-    assert!(reason.contains("MD5"), "{reason}");
+    // go2rtc#2344: SHA-256.
+    let reason = first_reason(&source(camera.uri("sha256/still"), Some(LOGIN)));
+    assert_has!(reason => "MD5");
 }
 
 /// How to send a white image to the source at `uri`, and the thread that asks for it.
@@ -425,7 +402,7 @@ fn secrets_of_network_sources_are_not_logged() {
     ));
     let child = start(&mut setup.command("run"));
     wait_until_some("a refusal of each", || {
-        let lines = json_lines(&setup.path("events.jsonl")).into_iter();
+        let lines = setup.lines().into_iter();
         let offline = lines.filter(|line| line["state"] == "offline");
         let names: BTreeSet<_> = offline.map(|line| line["source"].to_string()).collect();
         (names.len() == addresses.len()).then_some(())

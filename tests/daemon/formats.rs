@@ -384,24 +384,21 @@ fn frigate_alerts_follow_the_labels_and_zones_of_the_configuration() {
             .map(|event| event["after"]["max_severity"].clone())
             .collect()
     };
-    let (alert, detection) = (json!("alert"), json!("detection"));
-    assert_eq!(severities(""), [alert.clone(), alert.clone()]);
-    assert_eq!(
-        severities("alert_labels: [vehicle]"),
-        [detection.clone(), alert.clone()]
-    );
-    assert_eq!(
-        severities("alert_zones: [road]"),
-        [detection.clone(), detection.clone()]
-    );
-    assert_eq!(
-        severities("alert_zones: [road], alert_requires_zone: false"),
-        [alert.clone(), alert]
-    );
-    assert_eq!(
-        severities("alert_zones: [road], detection_labels: [car]"),
-        [Value::Null, detection]
-    );
+    for (reviews, wanted) in [
+        ("", json!(["alert", "alert"])),
+        ("alert_labels: [vehicle]", json!(["detection", "alert"])),
+        ("alert_zones: [road]", json!(["detection", "detection"])),
+        (
+            "alert_zones: [road], alert_requires_zone: false",
+            json!(["alert", "alert"]),
+        ),
+        (
+            "alert_zones: [road], detection_labels: [car]",
+            json!([null, "detection"]),
+        ),
+    ] {
+        assert_eq!(json!(severities(reviews)), wanted, "{reviews}");
+    }
 }
 
 /// A time that is set back ends no object and makes nothing negative.

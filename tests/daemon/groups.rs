@@ -6,7 +6,7 @@ use crate::support;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use support::daemon::{Setup, finish, json_lines, stderr};
+use support::daemon::{Setup, exits};
 
 /// A street; a zone about vehicles; a line about everything. The scripted detector has no trams.
 fn config(groups: &str) -> String {
@@ -24,7 +24,7 @@ publish:
   mqtt: off
   detections: true
   update_interval_ms: 0
-  json_lines: {{path: lines.jsonl}}
+  json_lines: {{path: events.jsonl}}
 "
     )
 }
@@ -42,14 +42,12 @@ fn group_of(label: &str) -> Value {
 #[test]
 fn messages_count_by_group_as_by_label() {
     let setup = Setup::new(&config(GROUPS));
-    let output = finish(&mut setup.command("run"));
-    let text = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{text}");
+    let text = exits(0, &mut setup.command("run")).err;
     let warning =
         "detector.groups.vehicle: the model has no label `tram`; the group is used without it";
-    assert_eq!(text.matches(warning).count(), 1, "{text}");
+    assert_once!(text => warning);
 
-    let lines = json_lines(&setup.path("lines.jsonl"));
+    let lines = setup.lines();
     let label_of = |value: &Value| value["label"].as_str().expect("a label").to_owned();
     let (mut events, mut crossings) = (0, 0);
     // Active tracks by label and by group, as last published.
@@ -131,11 +129,8 @@ fn messages_count_by_group_as_by_label() {
 fn group_without_any_label_of_the_model_is_an_error() {
     let setup = Setup::new(&config("{vehicle: [cars, ships]}"));
     let wanted = "detector.groups.vehicle: the model has none of its labels (cars, ships), expected at least one; did you mean car";
-    let output = finish(&mut setup.command("run"));
-    assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
-    assert!(stderr(&output).contains(wanted), "{}", stderr(&output));
-    let output = finish(&mut setup.command("check"));
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{printed}");
+    let output = exits(78, &mut setup.command("run"));
+    assert!(output.err.contains(wanted), "{}", output.err);
+    let printed = exits(1, &mut setup.command("check")).out;
     assert!(printed.contains(wanted), "{printed}");
 }

@@ -14,12 +14,8 @@ const SOURCE: &str =
 /// A network: the source is no drawn scene.
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 
-/// Runs the daemon for five frames with these variables, and with these lines in its configuration.
-fn run(variables: &[(&str, &str)], yaml: &str) -> (Setup, Output) {
-    let config = json_lines_config(SOURCE);
-    let config = config.replace("scripted", &format!("onnx\n  model: {MODEL}"));
-    let setup = Setup::new(&(config + yaml));
-    let mut command = setup.command("run");
+/// Removes the variables of whoever runs the tests.
+fn without_variables(command: &mut Command) -> &mut Command {
     for name in [
         "GST_DEBUG_FILE",
         "GST_DEBUG_NO_COLOR",
@@ -27,6 +23,16 @@ fn run(variables: &[(&str, &str)], yaml: &str) -> (Setup, Output) {
     ] {
         command.env_remove(name);
     }
+    command
+}
+
+/// Runs the daemon for five frames with these variables, and with these lines in its configuration.
+fn run(variables: &[(&str, &str)], yaml: &str) -> (Setup, Output) {
+    let config = json_lines_config(SOURCE);
+    let config = config.replace("scripted", &format!("onnx\n  model: {MODEL}"));
+    let setup = Setup::new(&(config + yaml));
+    let mut command = setup.command("run");
+    without_variables(&mut command);
     for (name, value) in variables {
         command.env(
             name,
@@ -41,20 +47,19 @@ fn run(variables: &[(&str, &str)], yaml: &str) -> (Setup, Output) {
 /// Whether gst-launch-1.0 writes colours with these variables.
 fn peer_has_colors(variables: &[(&str, &str)]) -> bool {
     let mut command = Command::new("gst-launch-1.0");
-    for name in [
-        "GST_DEBUG_FILE",
-        "GST_DEBUG_NO_COLOR",
-        "GST_DEBUG_COLOR_MODE",
-    ] {
-        command.env_remove(name);
-    }
-    command.args(["--quiet", "videotestsrc", "num-buffers=1", "!", "fakesink"]);
+    without_variables(&mut command).args([
+        "--quiet",
+        "videotestsrc",
+        "num-buffers=1",
+        "!",
+        "fakesink",
+    ]);
     let output = command
         .envs(variables.iter().copied())
         .output()
         .expect("it starts");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(text.contains("basesrc"), "{text}");
+    assert_has!(text => "basesrc");
     text.contains('\u{1b}')
 }
 
@@ -106,7 +111,7 @@ fn gst_debug_file_gets_the_log() {
     let file = ("GST_DEBUG_FILE", "{folder}/gst.log");
     let (setup, output) = run(&[("GST_DEBUG", "basesrc:5"), file], "");
     let written = fs::read_to_string(setup.path("gst.log")).expect("it was written");
-    assert!(written.contains(":gst_base_src_"), "{written}");
+    assert_has!(written => ":gst_base_src_");
     assert!(
         !stderr(&output).contains("gst_base_src_"),
         "{}",
@@ -115,7 +120,7 @@ fn gst_debug_file_gets_the_log() {
     // The threshold of the configuration applies where GST_DEBUG is not set.
     let (setup, _) = run(&[file], "log: {gst_debug: 'basesrc:5'}\n");
     let written = fs::read_to_string(setup.path("gst.log")).expect("it was written");
-    assert!(written.contains(":gst_base_src_"), "{written}");
+    assert_has!(written => ":gst_base_src_");
 }
 
 #[test]

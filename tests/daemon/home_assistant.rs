@@ -59,11 +59,7 @@ fn announcements_and_states_come_again_to_a_broker_that_lost_them() {
     let before = wait_for_both(port);
     assert_eq!(before.len(), 2, "{before:?}");
     let log = terminate(first);
-    assert_eq!(
-        log.matches("announced to Home Assistant").count(),
-        1,
-        "{log}"
-    );
+    assert_once!(log => "announced to Home Assistant");
 
     // The next run finds its own messages there.
     let second = start(&mut setup.command("run"));
@@ -85,11 +81,7 @@ fn announcements_and_states_come_again_to_a_broker_that_lost_them() {
     assert!(publish(port, "homeassistant/status", "online", &[]));
     assert_eq!(wait_until_some("it is back", state), lost);
     let log = terminate(second);
-    assert_eq!(
-        log.matches("Home Assistant has started").count(),
-        1,
-        "{log}"
-    );
+    assert_once!(log => "Home Assistant has started");
     assert!(!log.contains("unexpected"), "{log}");
 }
 
@@ -166,11 +158,7 @@ fn messages_stay_below_the_largest_packet_of_the_broker() {
     let components = components.as_object().expect("an object");
     assert!(!components.keys().any(is_of_zone_label));
     let log = terminate(child);
-    assert_eq!(
-        log.matches("not all entities are announced").count(),
-        1,
-        "{log}"
-    );
+    assert_once!(log => "not all entities are announced");
     assert!(!log.contains("refused a message"), "{log}");
 }
 

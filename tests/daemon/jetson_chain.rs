@@ -11,14 +11,12 @@ use crate::support::onnx_file;
 use crate::support::virtual_jetson;
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use std::time::Duration;
 
 use gstreamer as gst;
-use jetwatch_config::{DecoderChoice, RtspTransport, Scaling, SourceConfig, SourceUri};
+use jetwatch_config::{DecoderChoice, Scaling, SourceConfig, SourceUri};
 use jetwatch_platform::{Machine, VideoUnit};
 use jetwatch_source::gst::predict_plan;
 use jetwatch_source::{ProcessingPlan, SourceError, StepKind};
@@ -27,12 +25,11 @@ use jetwatch_types::{Placement, Region, Size};
 use jetson_elements::{ElementActivity, JetsonElements};
 use onnx_file::TinyNetwork;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use support::clips;
-use support::collector::{Collector, INPUT, config};
-use support::daemon::{Setup, finish, start, stderr, stdout, terminate, wait_until_some};
+use support::collector::{Collector, INPUT, config, first_reason_on, launch, rtsp};
+use support::daemon::{Setup, exits, finish, start, stderr, stdout, terminate, wait_until_some};
 use support::ffprobe::Colors;
-use support::onnx_runtime::library_is_missing;
+use support::onnx_runtime::{library_is_missing, write_model};
 use support::rtsp::RtspServer;
 use virtual_jetson::VirtualJetson;
 
@@ -63,20 +60,6 @@ fn csi(size: Option<(u32, u32)>) -> SourceUri {
     }
 }
 
-fn rtsp(server: &RtspServer) -> SourceUri {
-    SourceUri::Rtsp {
-        location: server.uri(),
-        user: None,
-        password: None,
-        transport: RtspTransport::Tcp,
-        latency: Duration::from_millis(100),
-    }
-}
-
-fn launch(elements: &str) -> SourceUri {
-    SourceUri::Launch(elements.to_owned())
-}
-
 fn vic(uri: SourceUri) -> SourceConfig {
     SourceConfig {
         scaling: Scaling::Vic,
@@ -91,9 +74,7 @@ fn collect_frames(
     frames: usize,
 ) -> (ProcessingPlan, Size) {
     let collector = Collector::start_on(&machine.root(), config, frames);
-    let plans = std::sync::Arc::clone(&collector.plans);
-    let (seen, result) = collector.join();
-    result.unwrap_or_else(|error| panic!("{}: {error}", config.uri));
+    let (seen, plan) = collector.frames_and_plan();
     assert!(
         seen.len() >= frames.min(5),
         "{}: {} frames",
@@ -101,25 +82,13 @@ fn collect_frames(
         seen.len()
     );
     assert!(seen.iter().all(|frame| frame.mean > 0.1), "black pictures");
-    let plan = plans.lock().unwrap().last().cloned();
-    (plan.expect("a plan"), seen[0].image)
-}
-
-/// Why a source is refused on the machine, at its first session.
-fn first_error(machine: &VirtualJetson, config: &SourceConfig) -> String {
-    let collector = Collector::start_on(&machine.root(), config, usize::MAX);
-    let trouble = wait_until_some("a refusal", || collector.offline_reasons().first().cloned());
-    assert_eq!(collector.count(), 0, "a frame came: {trouble}");
-    let _ = collector.stop();
-    trouble
+    (plan, seen[0].image)
 }
 
 /// The units of a plan by step, in order.
 fn units_by_step(plan: &ProcessingPlan) -> Vec<(StepKind, VideoUnit)> {
-    plan.steps
-        .iter()
-        .map(|step| (step.kind, step.unit))
-        .collect()
+    let steps = plan.steps.iter();
+    steps.map(|step| (step.kind, step.unit)).collect()
 }
 
 use StepKind::{Capture, Color, Copy, Decode, Read, Receive, Rotate, Scale};
@@ -150,9 +119,7 @@ fn full_images_leave_nvmm_at_source_size() {
     let machine = VirtualJetson::xavier_nx();
     let source = vic(csi(Some((1280, 720))));
     let collector = Collector::start_with_full_images(&machine.root(), &source, 5);
-    let plans = std::sync::Arc::clone(&collector.plans);
-    let (seen, result) = collector.join();
-    result.expect("the camera gives pictures");
+    let (seen, plan) = collector.frames_and_plan();
     assert!(seen.len() >= 5, "{} frames", seen.len());
     for frame in &seen {
         let (size, mean) = frame.full_image.expect("each frame has its view");
@@ -160,7 +127,6 @@ fn full_images_leave_nvmm_at_source_size() {
         assert!((mean - frame.mean).abs() < 4.0, "{mean}, {}", frame.mean);
     }
     // The steps to the network's image are the same.
-    let plan = plans.lock().unwrap().last().cloned().expect("a plan");
     assert_eq!(
         units_by_step(&plan),
         [(Capture, Isp), (Scale, Vic), (Copy, Cpu)]
@@ -207,10 +173,8 @@ fn rotated_file_is_rotated_by_the_vic_and_stays_in_nvmm() {
 #[test]
 fn h264_and_h265_files_and_servers_are_decoded_by_nvdec() {
     load();
-    let (machine, folder) = (
-        VirtualJetson::orin_nx(),
-        tempfile::tempdir().expect("a folder"),
-    );
+    let machine = VirtualJetson::orin_nx();
+    let folder = tempfile::tempdir().expect("a folder");
     let clip = clips::mp4(folder.path(), "a.mp4", 640, 480, 20);
     let (plan, _) = collect_frames(&machine, &vic(SourceUri::File(clip)), usize::MAX);
     let from_file = [(Read, Cpu), (Decode, Nvdec), (Scale, Vic), (Copy, Cpu)];
@@ -226,7 +190,7 @@ fn h264_and_h265_files_and_servers_are_decoded_by_nvdec() {
     assert_eq!(units_by_step(&plan), from_file);
 
     let server = RtspServer::start(0, &[]);
-    let (plan, size) = collect_frames(&machine, &vic(rtsp(&server)), 10);
+    let (plan, size) = collect_frames(&machine, &vic(rtsp(server.uri(), None)), 10);
     assert_eq!(
         units_by_step(&plan),
         [(Receive, Cpu), (Decode, Nvdec), (Scale, Vic), (Copy, Cpu)]
@@ -259,10 +223,8 @@ fn usb_jpeg_uses_nvjpg_and_raw_uses_vic() {
 #[test]
 fn vic_and_cpu_scaling_give_similar_images() {
     load();
-    let (machine, folder) = (
-        VirtualJetson::xavier_nx(),
-        tempfile::tempdir().expect("a folder"),
-    );
+    let machine = VirtualJetson::xavier_nx();
+    let folder = tempfile::tempdir().expect("a folder");
     let clip = SourceUri::File(clips::mp4(folder.path(), "a.mp4", 640, 480, 10));
     let means = |scaling| {
         let config = SourceConfig {
@@ -305,10 +267,7 @@ fn colors_are_right_on_each_unit_for_each_range_and_matrix() {
                 ..config(SourceUri::File(path.clone()))
             };
             let collector = Collector::start_on(&machine.root(), &config, usize::MAX);
-            let plans = std::sync::Arc::clone(&collector.plans);
-            let (frames, result) = collector.join();
-            result.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            let plan = plans.lock().unwrap().last().cloned().expect("a plan");
+            let (frames, plan) = collector.frames_and_plan();
             let units = units_by_step(&plan);
             let is_plain = path == &by_cpu && colors.to_string() == "bt601-tv";
             let scaler = if is_plain { Vic } else { scaler };
@@ -341,7 +300,7 @@ fn resolution_change_replans_conversion() {
     let (_, result) =
         Collector::start_on(&machine.root(), &vic(SourceUri::File(path)), usize::MAX).join();
     let text = result.expect_err("the VIC alone is wanted").to_string();
-    assert!(text.contains("416×8") && text.contains("16×16"), "{text}");
+    assert_has!(text => "416×8", "16×16");
 }
 
 #[test]
@@ -351,19 +310,15 @@ fn vic_is_not_used_beside_elements_that_scale_elsewhere() {
     let own = launch(
         "videotestsrc is-live=true ! video/x-raw,format=NV12,width=640,height=480 ! videoscale ! video/x-raw,width=320,height=240 ! identity",
     );
-    let collector = Collector::start_on(&machine.root(), &vic(own), usize::MAX);
-    let reason = wait_until_some("a refusal", || collector.offline_reasons().first().cloned());
-    let _ = collector.stop();
+    let reason = first_reason_on(&machine.root(), &vic(own));
     assert_has!(reason => "scaling is to run on the VIC", "scale by CPU (videoscale");
 }
 
 #[test]
 fn unsupported_nvdec_format_uses_cpu_or_is_rejected() {
     load();
-    let (machine, folder) = (
-        VirtualJetson::xavier_nx(),
-        tempfile::tempdir().expect("a folder"),
-    );
+    let machine = VirtualJetson::xavier_nx();
+    let folder = tempfile::tempdir().expect("a folder");
     let path = unsupported_by_nvdec(folder.path(), 10);
     let uri = SourceUri::File(path);
     let (plan, _) = collect_frames(&machine, &config(uri.clone()), usize::MAX);
@@ -376,7 +331,7 @@ fn unsupported_nvdec_format_uses_cpu_or_is_rejected() {
         decoder: DecoderChoice::Hardware,
         ..config(uri)
     };
-    let reason = first_error(&machine, &strict);
+    let reason = first_reason_on(&machine.root(), &strict);
     assert_has!(reason => "decoder is hardware, but NVDEC");
 
     // Other codecs never go to it.
@@ -394,7 +349,7 @@ fn unsupported_nvdec_format_uses_cpu_or_is_rejected() {
     let collector = Collector::start_on(&machine.root(), &strict, usize::MAX);
     let (_, result) = collector.join();
     let text = result.expect_err("the CPU decodes").to_string();
-    assert!(text.contains("decoder is hardware"), "{text}");
+    assert_has!(text => "decoder is hardware");
 }
 
 #[test]
@@ -447,10 +402,8 @@ fn roi_is_cropped_by_scaling_step() {
 #[test]
 fn config_can_disable_hardware_units() {
     load();
-    let (machine, folder) = (
-        VirtualJetson::xavier_nx(),
-        tempfile::tempdir().expect("a folder"),
-    );
+    let machine = VirtualJetson::xavier_nx();
+    let folder = tempfile::tempdir().expect("a folder");
     let uri = SourceUri::File(clips::mp4(folder.path(), "a.mp4", 640, 480, 10));
     let software = SourceConfig {
         decoder: DecoderChoice::Software,
@@ -548,13 +501,13 @@ fn the_plan_is_known_before_anything_is_opened() {
     assert_has!(camera => "not a Jetson", "v4l2://");
     let file = SourceUri::File(Path::new("/nowhere.mp4").into());
     let error = plan(&vic(file.clone())).expect_err("no VIC").to_string();
-    assert!(error.contains("not a Jetson"), "{error}");
+    assert_has!(error => "not a Jetson");
     let hardware = SourceConfig {
         decoder: DecoderChoice::Hardware,
         ..config(file)
     };
     let error = plan(&hardware).expect_err("no NVDEC").to_string();
-    assert!(error.contains("decoder is hardware"), "{error}");
+    assert_has!(error => "decoder is hardware");
 }
 
 /// A configuration of these sources, with a network of 96×64 pixels that detects nothing.
@@ -572,20 +525,11 @@ fn daemon(sources: &str) -> Setup {
         mask: vec![0.0; (cells * row) as usize],
         second_input: false,
     };
-    let bytes = network.bytes();
-    let mut digest = String::new();
-    for byte in Sha256::digest(&bytes) {
-        write!(digest, "{byte:02x}").expect("a string takes it");
-    }
     let folder = setup.path("model");
     fs::create_dir(&folder).expect("the folder is writable");
-    fs::write(folder.join("tiny.onnx"), bytes).expect("the folder is writable");
-    let yaml = format!(
-        "name: tiny\ninput: {{name: images, width: 96, height: 64, color: bgr, letterbox: {{value: 0, placement: top_left}}}}\n\
-         output: {{layout: yolox, name: output}}\nlabels: [person, car]\n\
-         license: {{spdx: Apache-2.0, source: made by the test}}\nfiles: {{fp32: {{file: tiny.onnx, sha256: '{digest}'}}}}\n"
-    );
-    fs::write(folder.join("model.yaml"), yaml).expect("the folder is writable");
+    let input = "width: 96, height: 64, color: bgr, letterbox: {value: 0, placement: top_left}";
+    let output = "{layout: yolox, name: output}\nlabels: [person, car]";
+    write_model(&folder, &network.bytes(), input, output, "");
     setup
 }
 
@@ -634,10 +578,8 @@ fn four_sources_are_scaled_only_on_vic() {
         return;
     }
     let (machine, elements) = (VirtualJetson::xavier_nx(), JetsonElements::new());
-    let (server, media) = (
-        RtspServer::start(0, &[]),
-        tempfile::tempdir().expect("a folder"),
-    );
+    let server = RtspServer::start(0, &[]);
+    let media = tempfile::tempdir().expect("a folder");
     let clip = clips::mp4(media.path(), "a.mp4", 640, 480, 30);
     let setup = daemon(&four_sources(&server, &clip));
     let mut run = setup.command("run");
@@ -685,10 +627,8 @@ fn check_reports_plan_and_problems() {
         return;
     }
     let (machine, elements) = (VirtualJetson::xavier_nx(), JetsonElements::new());
-    let (server, media) = (
-        RtspServer::start(0, &[]),
-        tempfile::tempdir().expect("a folder"),
-    );
+    let server = RtspServer::start(0, &[]);
+    let media = tempfile::tempdir().expect("a folder");
     let clip = clips::mp4(media.path(), "a.mp4", 640, 480, 30);
     let setup = daemon(&four_sources(&server, &clip));
     let right = command(&setup, &machine, Some(&elements), &["check"]);
@@ -749,10 +689,8 @@ fn the_cpu_decodes_what_the_hardware_does_not() {
     }
     let (machine, elements) = (VirtualJetson::xavier_nx(), JetsonElements::new());
     elements.write("decoder-silent", "");
-    let (server, media) = (
-        RtspServer::start(0, &[]),
-        tempfile::tempdir().expect("a folder"),
-    );
+    let server = RtspServer::start(0, &[]);
+    let media = tempfile::tempdir().expect("a folder");
     let clip = clips::mp4(media.path(), "a.mp4", 640, 480, 30);
     let setup = daemon(&format!(
         "  - {{name: gate, uri: '{}', stall_timeout_ms: 1500, reconnect_wait_ms: 50}}\n\
@@ -763,14 +701,9 @@ fn the_cpu_decodes_what_the_hardware_does_not() {
     let mut run = setup.command("run");
     run.args(["--max-frames", "60", "--root"])
         .arg(machine.path("/"));
-    let output = finish(run.envs(elements.environment()));
-    let log = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{log}");
-    assert_eq!(
-        log.matches("the CPU decodes it from now on").count(),
-        2,
-        "{log}"
-    );
+    let log = exits(0, run.envs(elements.environment())).err;
+    let changes = log.matches("the CPU decodes it from now on").count();
+    assert_eq!(changes, 2, "{log}");
     for source in ["gate", "tape"] {
         assert!(log.contains(&format!("source={source} online")), "{log}");
     }
@@ -779,10 +712,8 @@ fn the_cpu_decodes_what_the_hardware_does_not() {
 #[test]
 fn sessions_release_all_resources() {
     load();
-    let (machine, folder) = (
-        VirtualJetson::xavier_nx(),
-        tempfile::tempdir().expect("a folder"),
-    );
+    let machine = VirtualJetson::xavier_nx();
+    let folder = tempfile::tempdir().expect("a folder");
     let path = unsupported_by_nvdec(folder.path(), 5);
     let jpeg = "videotestsrc is-live=true ! video/x-raw,format=I420,width=64,height=48,framerate=60/1 ! jpegenc ! identity";
     #[rustfmt::skip]

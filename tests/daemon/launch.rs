@@ -5,12 +5,11 @@ use crate::support;
 
 use std::path::{Path, PathBuf};
 
-use jetwatch_config::SourceUri;
 use jetwatch_source::SourceError;
 use jetwatch_types::Size;
 
 use support::clips::{self, gst_launch};
-use support::collector::{Collector, config};
+use support::collector::{Collector, config, failure_of, first_reason, launch};
 use support::daemon::wait_until_some;
 use support::rtsp::RtspServer;
 
@@ -82,7 +81,7 @@ impl Clips {
 
 /// All frames of the fragment come, in order and in one session.
 fn assert_runs(fragment: &str) {
-    let source = config(SourceUri::Launch(fragment.to_owned()));
+    let source = config(launch(fragment));
     let collector = Collector::start(&source, FRAMES);
     wait_until_some(fragment, || {
         let reason = || {
@@ -107,20 +106,6 @@ fn assert_runs(fragment: &str) {
         assert_eq!(frame.meta.source_size, SIZE, "{fragment}");
         assert!(frame.mean > 0.1, "{fragment}: an empty image");
     }
-}
-
-/// The reason with which the fragment fails.
-fn reason_of(fragment: &str) -> String {
-    let source = config(SourceUri::Launch(fragment.to_owned()));
-    let collector = Collector::start(&source, usize::MAX);
-    let reason = wait_until_some(fragment, || {
-        let states = collector.states.lock().unwrap();
-        states.iter().find_map(|(_, reason)| reason.clone())
-    });
-    collector.stop.stop();
-    let (frames, _) = collector.join();
-    assert!(frames.is_empty(), "{fragment}");
-    reason
 }
 
 #[test]
@@ -201,7 +186,7 @@ fn rtsp_fragment_takes_video() {
         server.uri()
     );
     for rest in ["", " ! rtph264depay ! h264parse", " ! decodebin"] {
-        let source = config(SourceUri::Launch(format!("{line}{rest}")));
+        let source = config(launch(&format!("{line}{rest}")));
         let (frames, result) = Collector::start(&source, 5).join();
         result.unwrap_or_else(|error| panic!("{rest}: {error}"));
         assert_eq!(frames.len(), 5, "{rest}");
@@ -220,7 +205,7 @@ fn fragment_without_video_is_told_what_it_has() {
         ("filesrc location=SOUND ! decodebin ! audioconvert", &["no video", "audio/x-raw of decodebin"]),
     ];
     for (fragment, words) in cases {
-        let reason = reason_of(&clips.fill(fragment));
+        let reason = first_reason(&config(launch(&clips.fill(fragment))));
         assert!(
             words.iter().all(|word| reason.contains(word)),
             "{fragment}: {reason}"
@@ -237,11 +222,12 @@ fn fragment_that_cannot_give_video_fails_permanently() {
         ("h264parse", "h264parse0 has no input"),
         ("videotestsrc ! filesink location=/dev/null", "no free source pad"),
         ("videotestsrc ! audioconvert", "could not link"),
+        ("nosuchelement", "nosuchelement"),
+        ("videotestsrc ! ", "videotestsrc"),
+        ("videotestsrc foo=bar", "foo"),
     ];
     for (fragment, expected) in rows {
-        let source = config(SourceUri::Launch(fragment.to_owned()));
-        let (_, result) = Collector::start(&source, usize::MAX).join();
-        let error = result.expect_err(fragment);
+        let error = failure_of(&config(launch(fragment)));
         assert!(matches!(error, SourceError::Launch(_)), "{error:?}");
         assert!(error.to_string().contains(expected), "{fragment}: {error}");
     }

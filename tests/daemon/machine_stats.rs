@@ -12,7 +12,7 @@ use jetson::VirtualJetson;
 use jetwatch_config::{Broker, Config, MqttConfig};
 use jetwatch_publish::Subscriber;
 use serde_json::Value;
-use support::daemon::{Setup, TEST_TIMEOUT, json_lines, start, terminate, wait_until_some};
+use support::daemon::{Setup, TEST_TIMEOUT, start, terminate, wait_until_some};
 use support::ports::free_port;
 
 /// The daemon on a virtual Jetson of files.
@@ -150,7 +150,7 @@ fn throttling_is_reported_once_with_cause() {
     assert_eq!(retained["throttled_by"], Value::Array(Vec::new()));
 
     let (setup, log) = daemon.stop();
-    let lines = json_lines(&setup.path("events.jsonl"));
+    let lines = setup.lines();
     let reported: Vec<(&str, &str)> = lines
         .iter()
         .filter(|line| line["kind"] == "throttling")

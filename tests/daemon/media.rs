@@ -4,7 +4,6 @@
 use crate::support;
 use crate::support::publish;
 
-use std::path::Path;
 use std::process::Command;
 
 use jetwatch_pixels::{BgrxImage, decode};
@@ -12,7 +11,7 @@ use jetwatch_publish::Subscriber;
 use jetwatch_types::{PIXEL_BYTES, Size};
 use publish::mosquitto::{Mosquitto, client};
 use serde_json::Value;
-use support::daemon::{Setup, finish, start, stderr, wait_for_output};
+use support::daemon::{Setup, exits, finish, of_kind, start, stderr, wait_for_output};
 use support::jetson_elements::JetsonElements;
 
 const SCENE: &str = "synthetic://traffic?seed=3&objects=6&width=640&height=360&fps=30";
@@ -31,24 +30,9 @@ fn yaml(scene: &str, record: &str, publish: &str) -> String {
     )
 }
 
-fn lines_of(path: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(path).expect("the daemon has written it");
-    let read = |line: &str| serde_json::from_str(line).expect("a JSON line");
-    text.lines().map(read).collect()
-}
-
-fn of_kind<'l>(lines: &'l [Value], kind: &str) -> Vec<&'l Value> {
-    lines.iter().filter(|line| line["kind"] == kind).collect()
-}
-
 fn media(setup: &Setup, arguments: &[&str]) -> String {
-    let output = finish(setup.command("media").args(arguments));
-    assert!(
-        output.status.success(),
-        "{arguments:?}: {}",
-        stderr(&output)
-    );
-    String::from_utf8(output.stdout).expect("text")
+    let output = exits(0, setup.command("media").args(arguments));
+    output.out
 }
 
 /// Mean color of the part of `image` between these shares of its sides.
@@ -97,9 +81,8 @@ fn snapshots_are_files_that_show_their_object_and_messages_name_them() {
         "snapshots: {enabled: true, max_width: 480}",
         "off",
     ));
-    let output = finish(&mut setup.command("run"));
-    assert!(output.status.success(), "{}", stderr(&output));
-    let lines = lines_of(&setup.path("events.jsonl"));
+    exits(0, &mut setup.command("run"));
+    let lines = setup.lines();
     let ends = of_kind(&lines, "event");
     let ends: Vec<_> = ends.iter().filter(|line| line["type"] == "end").collect();
     let ready = of_kind(&lines, "media");
@@ -170,7 +153,7 @@ fn pictures_are_encoded_by_nvjpegenc_where_there_is_one() {
     assert_has!(report => "large ones are encoded by nvjpegenc");
     let log = stderr(&run(&elements, "run"));
     let pictures = |setup: &Setup| -> Vec<BgrxImage> {
-        let lines = lines_of(&setup.path("events.jsonl"));
+        let lines = setup.lines();
         let ready = of_kind(&lines, "media");
         assert!(ready.len() > 3, "{} messages", ready.len());
         let image = |message: &&Value| {
@@ -197,7 +180,7 @@ fn pictures_are_encoded_by_nvjpegenc_where_there_is_one() {
     elements.write("nvjpg-broken", "");
     let log = stderr(&run(&elements, "run"));
     let note = "pictures are encoded by jpegenc from now on: nvjpegenc: NvJpegEncoder failed";
-    assert_eq!(log.matches(note).count(), 1, "{log}");
+    assert_once!(log => note);
     // The street looks the same at any time: its colors are those of the other encoder, whose image has 219 values for 255.
     let mean = |images: &[BgrxImage], channel: usize| -> f64 {
         let pixels = images
@@ -222,9 +205,8 @@ fn newest_picture_of_a_label_is_retained() {
         "snapshots: {enabled: true, mqtt: true, drawn: true}",
         &place,
     ));
-    let output = finish(&mut setup.command("run"));
-    assert!(output.status.success(), "{}", stderr(&output));
-    let lines = lines_of(&setup.path("events.jsonl"));
+    exits(0, &mut setup.command("run"));
+    let lines = setup.lines();
     let labels: std::collections::BTreeSet<_> = of_kind(&lines, "media")
         .iter()
         .map(|message| message["label"].as_str().expect("a label").to_owned())
@@ -265,11 +247,9 @@ fn pictures_are_as_small_as_the_broker_wants_them() {
     ));
     let subscriber =
         Subscriber::start(&client(broker.port()), "jetwatch/box/cam/#").expect("the broker runs");
-    let output = finish(&mut setup.command("run"));
-    let log = stderr(&output);
-    assert!(output.status.success(), "{log}");
+    let log = exits(0, &mut setup.command("run")).err;
     assert!(!log.contains("lost the connection"), "{log}");
-    let lines = lines_of(&setup.path("events.jsonl"));
+    let lines = setup.lines();
     // Files keep their quality.
     let files = of_kind(&lines, "media");
     let bytes = |line: &&&Value| line["bytes"].as_u64().expect("a size") > MAX_PACKET as u64;
@@ -296,8 +276,7 @@ fn floor_of_free_space_deletes_files_and_stops_recording_not_detection() {
         "snapshots: {enabled: true}",
         "off",
     ));
-    let output = finish(&mut setup.command("run"));
-    assert!(output.status.success(), "{}", stderr(&output));
+    exits(0, &mut setup.command("run"));
     let kept = media(&setup, &["list", "--json", "--limit", "1000"]);
     let kept = kept.lines().count();
     assert!(kept > 3);
@@ -307,16 +286,14 @@ fn floor_of_free_space_deletes_files_and_stops_recording_not_detection() {
         "snapshots: {enabled: true}, retention: {min_free_bytes: 256TiB}",
         "off",
     );
-    std::fs::write(&setup.config, strict.replace("events.jsonl", "later.jsonl")).expect("written");
+    std::fs::write(&setup.config, strict).expect("written");
+    std::fs::remove_file(setup.path("events.jsonl")).expect("removed");
     let output = wait_for_output(start(&mut setup.command("run")));
     assert!(output.status.success(), "{}", stderr(&output));
     assert_has!(stderr(&output) => "recording stops, detection goes on");
-    let lines = lines_of(&setup.path("later.jsonl"));
-    let removed = of_kind(&lines, "media");
-    let removed: Vec<_> = removed
-        .iter()
-        .filter(|line| line["state"] == "removed")
-        .collect();
+    let lines = setup.lines();
+    let mut removed = of_kind(&lines, "media");
+    removed.retain(|line| line["state"] == "removed");
     assert!(removed.len() >= kept, "{} of {kept}", removed.len());
     assert!(removed.iter().all(|line| line["reason"] == "free_space"));
     assert!(of_kind(&lines, "event").len() > 10);

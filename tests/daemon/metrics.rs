@@ -3,11 +3,11 @@
 
 use crate::publish_access::authority;
 use crate::support::daemon::{
-    Setup, Signal, TEST_TIMEOUT, finish, json_lines, signal, start, stderr, wait_for_output,
-    wait_until_some,
+    Setup, Signal, TEST_TIMEOUT, finish, signal, start, stderr, terminate, wait_until_some,
 };
 use crate::support::generated::check_generated;
 use crate::support::onnx_runtime::library_is_missing;
+use crate::support::page::{body, connect, exchange, get, status};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -52,34 +52,6 @@ fn serve(config: MetricsConfig) -> (Exporter, SocketAddr) {
 fn refusal(config: &MetricsConfig) -> MetricsError {
     let exporter = Exporter::start(config, "gate", Duration::from_secs(1), figures());
     exporter.err().expect("it is refused")
-}
-
-fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).expect("it listens");
-    let timeout = Some(TEST_TIMEOUT);
-    stream.set_read_timeout(timeout).expect("a time");
-    stream
-}
-
-/// The answer to `request`, or what came of it before the connection was reset.
-fn exchange(address: SocketAddr, request: &str) -> String {
-    let mut stream = connect(address);
-    // The server may have answered and closed before it has read all.
-    let _ = stream.write_all(request.as_bytes());
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    String::from_utf8_lossy(&answer).into_owned()
-}
-
-fn get(address: SocketAddr, path: &str, header: &str) -> String {
-    exchange(
-        address,
-        &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n"),
-    )
-}
-
-fn status(answer: &str) -> &str {
-    answer.split(' ').nth(1).unwrap_or("no answer")
 }
 
 /// A folder with a token.
@@ -140,26 +112,30 @@ fn other_paths_and_methods_are_refused() {
         ("nonsense", "400"),
         ("GET /metrics HTTP/9.9", "400"),
     ] {
-        let answer = exchange(address, &format!("{request}\r\nHost: localhost\r\n\r\n"));
+        let answer = exchange(
+            address,
+            format!("{request}\r\nHost: localhost\r\n\r\n").as_bytes(),
+        );
         assert_eq!(status(&answer), wanted, "{request}: {answer}");
         let is_allowed = answer.contains("allow: GET, HEAD\r\n");
         assert_eq!(is_allowed, wanted == "405", "{request}: {answer}");
     }
     let answer = get(address, "/", "");
     assert!(answer.ends_with("are at /metrics\n"), "{answer}");
-    let answer = exchange(address, "HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let answer = exchange(
+        address,
+        b"HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    );
     assert_eq!(status(&answer), "200");
     assert!(answer.ends_with("\r\n\r\n"), "a body: {answer}");
     // A body is not read, and does not become a request.
     let body = "GET /metrics HTTP/1.1\r\n\r\n".repeat(100);
     let length = body.len();
-    let answer = exchange(
-        address,
-        &format!(
-            "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}"
-        ),
+    let request = format!(
+        "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}"
     );
-    assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
+    let answer = exchange(address, request.as_bytes());
+    assert_once!(answer => "HTTP/1.1 ");
 }
 
 #[test]
@@ -173,7 +149,7 @@ fn oversized_requests_are_refused() {
         format!("GET /{huge} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
         huge,
     ] {
-        let answer = exchange(address, &request);
+        let answer = exchange(address, request.as_bytes());
         // The connection may be reset before the answer was read, since the request was not.
         let found = status(&answer);
         assert!(
@@ -388,26 +364,15 @@ impl Daemon {
     ) -> BTreeMap<String, f64> {
         wait_until_some(what, || {
             // It does not listen yet at first.
-            let mut stream = TcpStream::connect(self.address).ok()?;
-            stream.set_read_timeout(Some(TEST_TIMEOUT)).expect("a time");
-            stream
-                .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                .expect("written");
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).expect("text");
-            let (_, body) = answer.split_once("\r\n\r\n").expect("an answer");
-            let found = samples(body);
+            TcpStream::connect(self.address).ok()?;
+            let found = samples(body(&get(self.address, "/metrics", "")));
             wanted(&found).then_some(found)
         })
     }
 
     /// Ends the daemon; returns its log and its folder.
     fn stop(self) -> (Setup, String) {
-        signal(&self.child, Signal::TERM);
-        let output = wait_for_output(self.child);
-        let log = stderr(&output);
-        assert_eq!(output.status.code(), Some(0), "{log}");
-        (self.setup, log)
+        (self.setup, terminate(self.child))
     }
 }
 
@@ -511,10 +476,8 @@ fn the_daemon_counts_what_it_does_and_forgets_removed_sources() {
     fs::write(&daemon.setup.config, yaml(&[gate], "", "off")).expect("written");
     signal(&daemon.child, Signal::HUP);
     let refused = wait_until_some("the refusal", || {
-        let lines = json_lines(&daemon.setup.path("events.jsonl"));
-        let is_it =
-            |line: &serde_json::Value| line["kind"] == "reload" && line["state"] == "refused";
-        lines.into_iter().find(is_it)
+        let reloads = daemon.setup.lines_of("reload").into_iter();
+        reloads.filter(|line| line["state"] == "refused").next()
     });
     assert_eq!(refused["problems"][0]["key"], "metrics", "{refused}");
     let address = daemon.address;
@@ -522,7 +485,7 @@ fn the_daemon_counts_what_it_does_and_forgets_removed_sources() {
         frames(samples, "gate", "detected") > frames(&without, "gate", "detected")
     });
     let (_, log) = daemon.stop();
-    assert!(log.contains("metrics can be read"), "{log}");
+    assert_has!(log => "metrics can be read");
     assert!(TcpStream::connect(address).is_err(), "it still listens");
 }
 

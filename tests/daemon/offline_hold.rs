@@ -4,9 +4,7 @@
 use crate::support;
 
 use serde_json::Value;
-use support::daemon::{
-    Setup, Signal, json_lines, signal, start, stderr, wait_for_output, wait_until_some,
-};
+use support::daemon::{Setup, Signal, signal, start, stderr, wait_for_output, wait_until_some};
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 
@@ -20,7 +18,7 @@ fn states(hold_s: u32, is_seen: impl Fn(&[Value]) -> bool) -> [Vec<Value>; 2] {
     );
     std::fs::write(&setup.config, yaml).expect("writable");
     let child = start(&mut setup.command("run"));
-    let lines = || json_lines(&setup.path("events.jsonl"));
+    let lines = || setup.lines();
     let published = |lines: &[Value]| -> Vec<Value> {
         let lines = lines.iter();
         let lines = lines.filter(|line| line["kind"] == "source" && line["source"] == "cam");

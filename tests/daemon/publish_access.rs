@@ -29,7 +29,7 @@ fn inline(password: &str) -> Secret {
     Secret::Inline(password.to_owned())
 }
 
-fn with_password(folder: &Path) -> String {
+pub(crate) fn with_password(folder: &Path) -> String {
     let file = folder.join("passwords");
     let status = Command::new(program("mosquitto_passwd"))
         .args(["-b", "-c"])

@@ -168,5 +168,5 @@ fn one_broker_away_does_not_delay_the_other() {
     at_states.wait_for(&["box/status", "cam/status", "cam/counts/car", "/config"]);
     let errors = terminate(child);
     // Each client names itself in what it logs.
-    assert!(errors.contains("jetwatch-box-states"), "{errors}");
+    assert_has!(errors => "jetwatch-box-states");
 }

@@ -18,7 +18,7 @@ use jetwatch_types::Size;
 use serde_json::Value;
 use support::clips::mp4;
 use support::daemon::{
-    Setup, Signal, finish, json_lines, json_lines_config, signal, start, stderr, terminate,
+    Setup, Signal, exits, finish, json_lines_config, signal, start, stderr, terminate,
     wait_until_some,
 };
 use support::onnx_runtime::library_is_missing;
@@ -172,7 +172,7 @@ fn a_recording_shows_each_frame_with_its_own_boxes() {
     assert!(images.iter().all(|image| image.size == Size::new(640, 360)));
 
     // Each frame's boxes as they were published, by the frame's time.
-    let lines = json_lines(&setup.path("events.jsonl"));
+    let lines = setup.lines();
     let shown: Vec<(f64, &[Value])> = lines
         .iter()
         .filter(|line| line["kind"] == "detections")
@@ -297,7 +297,7 @@ fn large_batches_are_recorded_completely_at_source_rate() {
     let (_, images) = decode_recording(&setup.path("tiles.mkv"));
     let ends = images.last().expect("images").at;
     // However late frames come on a busy machine, the file has the times of their capture.
-    let lines = json_lines(&setup.path("events.jsonl"));
+    let lines = setup.lines();
     let frames = lines.iter().filter(|line| line["kind"] == "detections");
     let captured: Vec<f64> = frames
         .map(|line| seconds_of_day(line["frame_at"].as_str().expect("a time")))
@@ -348,7 +348,7 @@ publish: {{mqtt: off, detections: true, json_lines: {{path: events.jsonl}}}}
     let child = start(&mut command);
     let reported = |what: &str, is_it: &dyn Fn(&Value) -> bool, times: usize| {
         wait_until_some(what, || {
-            let lines = json_lines(&setup.path("events.jsonl"));
+            let lines = setup.lines();
             (lines.iter().filter(|line| is_it(line)).count() >= times).then_some(())
         });
     };
@@ -365,7 +365,7 @@ publish: {{mqtt: off, detections: true, json_lines: {{path: events.jsonl}}}}
     fs::write(&setup.config, fewer).expect("the folder is writable");
     signal(&child, Signal::HUP);
     reported("the reload's message", &|line| line["kind"] == "reload", 1);
-    let lines = json_lines(&setup.path("events.jsonl"));
+    let lines = setup.lines();
     let observed = lines.iter().filter(|line| frame_of("cam")(line)).count();
     reported("some more frames", &frame_of("cam"), observed + 10);
     terminate(child);
@@ -433,10 +433,8 @@ fn recording_does_not_overwrite_input_video() {
         ("--stats", "in.mp4"),
         ("--dump-detections", "in.mp4"),
     ] {
-        let output = finish(setup.command("run").arg(option).arg(setup.path(name)));
-        let text = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{option} {name}: {text}");
-        assert!(text.contains("is the input of sources[0].uri"), "{text}");
+        let text = exits(1, setup.command("run").arg(option).arg(setup.path(name))).err;
+        assert_has!(text => "is the input of sources[0].uri");
         let after = fs::read(&video).expect("it is still there");
         assert!(after == before, "{option} {name} wrote over it");
     }

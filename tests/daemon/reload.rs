@@ -8,9 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 
 use serde_json::Value;
-use support::daemon::{
-    Setup, Signal, json_lines, signal, start, terminate, wait_for_output, wait_until_some,
-};
+use support::daemon::{Setup, Signal, signal, start, terminate, wait_for_output, wait_until_some};
 
 /// A source of four small frames a second.
 fn source(name: &str, seed: u32) -> String {
@@ -52,7 +50,7 @@ impl Running {
     }
 
     fn lines(&self) -> Vec<Value> {
-        json_lines(&self.setup.path("events.jsonl"))
+        self.setup.lines()
     }
 
     /// Waits for this many frames of this source in all.
@@ -79,7 +77,7 @@ impl Running {
     /// Stops the daemon; returns all its messages and its report.
     fn stop(self) -> (Vec<Value>, Value) {
         terminate(self.child);
-        let lines = json_lines(&self.setup.path("events.jsonl"));
+        let lines = self.setup.lines();
         let stats = std::fs::read(self.setup.path("stats.json")).expect("a report");
         (lines, serde_json::from_slice(&stats).expect("JSON"))
     }
@@ -202,13 +200,13 @@ fn invalid_reload_keeps_running_config() {
         "{reported}"
     );
     let text = reported["problems"][0]["text"].as_str().expect("a text");
-    assert!(text.contains("systemctl restart jetwatch"), "{text}");
+    assert_has!(text => "systemctl restart jetwatch");
 
     let label = "    classes: [dragon]\n";
     let reported = running.reload(&yaml(&[source("cam", 1), source("new", 2) + label], ""));
     assert_eq!(reported["state"], "refused", "{reported}");
     let text = reported["problems"][0]["text"].as_str().expect("a text");
-    assert!(text.contains("dragon"), "{text}");
+    assert_has!(text => "dragon");
 
     std::fs::remove_file(&running.setup.config).expect("it is there");
     signal(&running.child, Signal::HUP);
@@ -350,7 +348,7 @@ fn signals_right_after_the_start_reload_or_end() {
     let child = start();
     wait_until_some("a reload", || {
         signal(&child, Signal::HUP);
-        let lines = json_lines(&setup.path("events.jsonl"));
+        let lines = setup.lines();
         let is_reload = |line: &Value| line["kind"] == "reload";
         lines.iter().any(is_reload).then_some(())
     });

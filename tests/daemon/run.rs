@@ -9,33 +9,26 @@ use std::time::{Duration, Instant};
 
 use support::clips;
 use support::daemon::{
-    Setup, Signal, finish, jetwatch, json_lines, json_lines_config, signal, start, stderr, stdout,
+    Setup, Signal, exits, finish, jetwatch, json_lines_config, of_kind, signal, start, stderr,
     wait_for_output, wait_until_some,
 };
 
 const SCENE: &str = "uri: synthetic://traffic?seed=3&objects=6&width=320&height=180&fps=30&frames=90&realtime=false";
 const ENDLESS: &str = "uri: synthetic://traffic?seed=3&objects=6&width=320&height=180&fps=30";
 
-fn kinds(lines: &[serde_json::Value], kind: &str) -> usize {
-    lines.iter().filter(|line| line["kind"] == kind).count()
-}
-
 #[test]
 fn run_to_eof_emits_start_and_end_for_every_track() {
     let setup = Setup::new(&json_lines_config(SCENE));
-    let output = finish(
+    exits(
+        0,
         setup
             .command("run")
             .arg("--stats")
             .arg(setup.path("stats.json")),
     );
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 
-    let lines = json_lines(&setup.path("events.jsonl"));
-    let events: Vec<_> = lines
-        .iter()
-        .filter(|line| line["kind"] == "event")
-        .collect();
+    let lines = setup.lines();
+    let events = of_kind(&lines, "event");
     let of = |kind: &str| {
         events
             .iter()
@@ -48,10 +41,13 @@ fn run_to_eof_emits_start_and_end_for_every_track() {
     begun.sort();
     ended.sort();
     assert_eq!(begun, ended, "each track that began has ended");
-    assert_eq!(kinds(&lines, "detections"), 90, "one for each frame");
+    assert_eq!(
+        of_kind(&lines, "detections").len(),
+        90,
+        "one for each frame"
+    );
 
-    let stats: serde_json::Value =
-        serde_json::from_slice(&fs::read(setup.path("stats.json")).unwrap()).unwrap();
+    let stats = setup.json("stats.json");
     assert_eq!(
         (stats["frames"].as_u64(), stats["dropped"].as_u64()),
         (Some(90), Some(0)),
@@ -100,20 +96,15 @@ fn run_to_eof_emits_start_and_end_for_every_track() {
 #[test]
 fn max_frames_is_exact() {
     let setup = Setup::new(&json_lines_config(ENDLESS));
-    let output = finish(setup.command("run").args(["--max-frames", "17"]));
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(
-        kinds(&json_lines(&setup.path("events.jsonl")), "detections"),
-        17
-    );
+    exits(0, setup.command("run").args(["--max-frames", "17"]));
+    assert_eq!(setup.lines_of("detections").len(), 17);
 }
 
 #[test]
 fn duration_ends_the_run() {
     let setup = Setup::new(&json_lines_config(ENDLESS));
     let started = Instant::now();
-    let output = finish(setup.command("run").args(["--duration", "500ms"]));
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    exits(0, setup.command("run").args(["--duration", "500ms"]));
     assert!(started.elapsed() >= Duration::from_millis(500));
 }
 
@@ -123,7 +114,7 @@ fn signals_stop_run_and_drain_queues() {
         let setup = Setup::new(&json_lines_config(ENDLESS));
         let child = start(&mut setup.command("run"));
         wait_until_some("tracks", || {
-            (kinds(&json_lines(&setup.path("events.jsonl")), "event") >= 2).then_some(())
+            (setup.lines_of("event").len() >= 2).then_some(())
         });
         signal(&child, stop);
         let output = wait_for_output(child);
@@ -133,7 +124,7 @@ fn signals_stop_run_and_drain_queues() {
             "{stop:?}: {}",
             stderr(&output)
         );
-        let lines = json_lines(&setup.path("events.jsonl"));
+        let lines = setup.lines();
         let count = |kind: &str| {
             lines
                 .iter()
@@ -161,46 +152,45 @@ fn failed_source_does_not_stop_others() {
     );
     let setup = Setup::new(&yaml);
     let output = finish(&mut setup.command("run"));
-    let lines = json_lines(&setup.path("events.jsonl"));
+    let lines = setup.lines();
     // Either the configuration refuses a scene without frames, or the source alone fails.
     if output.status.code() == Some(78) {
         assert!(stderr(&output).contains("frames"), "{}", stderr(&output));
         return;
     }
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert_eq!(kinds(&lines, "detections"), 90);
+    assert_eq!(of_kind(&lines, "detections").len(), 90);
 }
 
 #[test]
 fn a_wrong_configuration_is_exit_78_with_every_problem() {
     let setup =
         Setup::new("sources:\n  - name: a b\n    uri: ftp://x\ndetector:\n  backend: magic\n");
-    let output = finish(&mut setup.command("run"));
-    assert_eq!(output.status.code(), Some(78));
-    let text = stderr(&output);
+    let text = exits(78, &mut setup.command("run")).err;
     assert_has!(text => "jetwatch.yaml:2", "jetwatch.yaml:3", "jetwatch.yaml:5", "detector.backend");
 }
 
 #[test]
 fn a_missing_configuration_file_is_named() {
-    let output = finish(jetwatch().args(["run", "--config", "/nonexistent.yaml"]));
-    assert_eq!(output.status.code(), Some(78));
-    assert_has!(stderr(&output) => "/nonexistent.yaml");
+    let output = exits(
+        78,
+        jetwatch().args(["run", "--config", "/nonexistent.yaml"]),
+    );
+    assert_has!(output.err => "/nonexistent.yaml");
 }
 
 #[test]
 fn a_full_disk_loses_lines_but_not_the_run() {
     let setup = Setup::new(&json_lines_config(SCENE).replace("events.jsonl", "/dev/full"));
-    let output = finish(
+    let output = exits(
+        0,
         setup
             .command("run")
             .arg("--stats")
             .arg(setup.path("stats.json")),
     );
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(stderr(&output).contains("/dev/full"), "{}", stderr(&output));
-    let stats: serde_json::Value =
-        serde_json::from_slice(&fs::read(setup.path("stats.json")).unwrap()).unwrap();
+    assert!(output.err.contains("/dev/full"), "{}", output.err);
+    let stats = setup.json("stats.json");
     assert_eq!(stats["frames"].as_u64(), Some(90));
     let (accepted, delivered) = (
         stats["messages_accepted"].as_u64().unwrap(),
@@ -222,9 +212,7 @@ fn a_full_disk_loses_lines_but_not_the_run() {
 fn a_full_disk_under_dumped_detections_fails_the_run_at_its_end() {
     let setup = Setup::new(&json_lines_config(SCENE));
     let mut command = setup.command("run");
-    let output = finish(command.args(["--dump-detections", "/dev/full"]));
-    let text = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{text}");
+    let text = exits(1, command.args(["--dump-detections", "/dev/full"])).err;
     assert_has!(text => "--dump-detections: the file is incomplete");
     assert!(text.contains("ended:"), "the run went on: {text}");
 }
@@ -244,9 +232,7 @@ fn outputs_that_cannot_be_written_are_refused_before_the_run() {
         ("--dot", Path::new("/proc"), "--dot: cannot write to folder"),
     ];
     for (option, path, wanted) in cases {
-        let output = finish(setup.command("run").arg(option).arg(path));
-        let text = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{text}");
+        let text = exits(1, setup.command("run").arg(option).arg(path)).err;
         assert!(text.contains(wanted), "{text}");
         assert!(!text.contains("running as"), "{text}");
     }
@@ -258,35 +244,33 @@ fn a_missing_decoder_names_its_package() {
     let clip = clips::mp4(setup.folder.path(), "a.mp4", 64, 48, 5);
     fs::write(&setup.config, format!("sources:\n  - name: cam\n    uri: {}\ndetector:\n  backend: onnx\n  model: nowhere\npublish:\n  mqtt: off\n", clip.display())).unwrap();
     let without = "avdec_h264:NONE,openh264dec:NONE,vah264dec:NONE,vaapih264dec:NONE,v4l2h264dec:NONE,v4l2slh264dec:NONE,nvh264dec:NONE,nvh264sldec:NONE,vdpauh264dec:NONE";
-    let output = finish(
+    let text = exits(
+        1,
         setup
             .command("check")
             .env("GST_PLUGIN_FEATURE_RANK", without),
-    );
-    let text = stdout(&output);
-    assert_eq!(output.status.code(), Some(1), "{text}");
+    )
+    .out;
     assert_has!(text => "wrong  source cam", "H.264", "apt-get install gstreamer1.0-libav");
 }
 
 #[test]
 fn check_reports_working_parts() {
     let setup = Setup::new(&json_lines_config(SCENE));
-    let output = finish(&mut setup.command("check"));
-    let text = stdout(&output);
-    assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+    let text = exits(0, &mut setup.command("check")).out;
     assert_has!(text => "ok     source cam: 320×180 pixels", "ok     detector: scripted");
 }
 
 #[test]
 fn detections_are_dumped_before_the_tracker() {
     let setup = Setup::new(&json_lines_config(SCENE));
-    let output = finish(
+    exits(
+        0,
         setup
             .command("run")
             .arg("--dump-detections")
             .arg(setup.path("det.txt")),
     );
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = fs::read_to_string(setup.path("det.txt")).unwrap();
     assert!(text.lines().count() > 90, "{} lines", text.lines().count());
     assert!(

@@ -11,7 +11,7 @@ use std::time::Duration;
 use jetwatch_publish::Subscriber;
 use publish::mosquitto::{Mosquitto, client};
 use serde_json::Value;
-use support::daemon::{Setup, json_lines, start, terminate, wait_until_some};
+use support::daemon::{Setup, start, terminate, wait_until_some};
 
 const SCENE: &str = "synthetic://traffic?seed=3&objects=8&width=320&height=180&fps=60";
 
@@ -126,14 +126,16 @@ fn consumers_of_other_formats_see_valid_messages_and_ours_are_unchanged() {
 
     // Ours: the same events as in the file, and none that another format asked for.
     let own = json(&received, "jetwatch/box/cam/events");
-    let lines: Vec<Value> = json_lines(&setup.path("events.jsonl"))
+    let lines: Vec<Value> = setup
+        .lines()
         .into_iter()
         .filter(|line| line["kind"] == "event")
         .collect();
     for step in ["new", "end"] {
         assert_eq!(ids(&own, step, "/id"), ids(&lines, step, "/id"), "{step}");
     }
-    let kinds: BTreeSet<String> = json_lines(&setup.path("events.jsonl"))
+    let kinds: BTreeSet<String> = setup
+        .lines()
         .iter()
         .map(|line| line["kind"].to_string())
         .collect();
@@ -183,7 +185,7 @@ fn broker_that_comes_late_gets_the_counts_of_now() {
     );
     let child = start(&mut setup.command("run"));
     wait_until_some("many events", || {
-        let lines = json_lines(&setup.path("events.jsonl"));
+        let lines = setup.lines();
         (lines.iter().filter(|line| line["kind"] == "event").count() >= 60).then_some(())
     });
     broker.restart();
@@ -202,7 +204,7 @@ fn broker_that_comes_late_gets_the_counts_of_now() {
             .then_some(())
     });
     let log = terminate(child);
-    assert!(log.contains("publish.mqtt.also[].queue_messages"), "{log}");
+    assert_has!(log => "publish.mqtt.also[].queue_messages");
     assert!(
         !log.contains("(publish.mqtt.queue_messages)"),
         "our own queue is not full: {log}"

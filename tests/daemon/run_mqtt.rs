@@ -7,15 +7,16 @@ use crate::support::publish;
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::publish_access::with_password;
 use jetwatch_mqtt::Packet;
 use jetwatch_publish::Subscriber;
 use publish::mosquitto::{Mosquitto, client, program};
 use publish::scripted::{Answer, Scripted, connack};
 use support::daemon::{
-    Setup, Signal, finish, json_lines, signal, start, stderr, terminate, wait_for_output,
+    Setup, Signal, exits, finish, signal, start, stderr, terminate, wait_for_output,
     wait_until_some,
 };
 
@@ -28,12 +29,14 @@ fn config(mqtt: &str) -> Setup {
     ))
 }
 
+fn run_with_stats(setup: &Setup) -> Child {
+    let mut command = setup.command("run");
+    start(command.arg("--stats").arg(setup.path("stats.json")))
+}
+
 /// The statistics of the run, checked for their sum: no message is lost without being counted.
 fn stats(setup: &Setup) -> serde_json::Value {
-    let stats: serde_json::Value = serde_json::from_slice(
-        &fs::read(setup.path("stats.json")).expect("the report was written"),
-    )
-    .expect("it is JSON");
+    let stats = setup.json("stats.json");
     let of = |key: &str| stats[format!("messages_{key}")].as_u64().expect("a count");
     assert_eq!(
         of("accepted"),
@@ -59,12 +62,7 @@ fn the_embedded_broker_serves_a_foreign_subscriber() {
         .unwrap()
         .port();
     let setup = config(&format!("{{broker: embedded, listen: '127.0.0.1:{port}'}}"));
-    let child = start(
-        setup
-            .command("run")
-            .arg("--stats")
-            .arg(setup.path("stats.json")),
-    );
+    let child = run_with_stats(&setup);
     // mosquitto_sub ends with the first `new` event that it sees.
     let seen = wait_until_some("an event at mosquitto_sub", || {
         let output = Command::new(program("mosquitto_sub"))
@@ -90,9 +88,7 @@ fn the_embedded_broker_serves_a_foreign_subscriber() {
         (Some("event"), Some("cam"))
     );
     // The check before a restart finds the broker's port in use by the daemon itself.
-    let check = finish(&mut setup.command("check"));
-    let printed = String::from_utf8_lossy(&check.stdout);
-    assert_eq!(check.status.code(), Some(0), "{printed}");
+    let printed = exits(0, &mut setup.command("check")).out;
     assert_has!(printed => "while a jetwatch daemon runs");
     // A late subscriber learns the states at once: they are retained.
     for (topic, expected) in [
@@ -110,34 +106,18 @@ fn the_embedded_broker_serves_a_foreign_subscriber() {
     }
     terminate(child);
     let stats = stats(&setup);
-    assert_eq!(
-        (
-            stats["messages_dropped"].as_u64(),
-            stats["messages_undelivered"].as_u64()
-        ),
-        (Some(0), Some(0)),
-        "{stats}"
-    );
+    let lost = ["messages_dropped", "messages_undelivered"].map(|key| stats[key].as_u64());
+    assert_eq!(lost, [Some(0); 2], "{stats}");
 }
 
 #[test]
 fn offline_then_killed_broker_loses_no_message() {
     let mut broker = Mosquitto::configured(|_| "allow_anonymous true\n".to_owned());
     let setup = config(&format!("{{broker: 'mqtt://127.0.0.1:{}'}}", broker.port()));
-    let child = start(
-        setup
-            .command("run")
-            .arg("--stats")
-            .arg(setup.path("stats.json")),
-    );
+    let child = run_with_stats(&setup);
     let wait_for_events = |least: usize| {
         wait_until_some("events in the file", || {
-            (json_lines(&setup.path("events.jsonl"))
-                .iter()
-                .filter(|line| line["kind"] == "event")
-                .count()
-                >= least)
-                .then_some(())
+            (setup.lines_of("event").len() >= least).then_some(())
         });
     };
     wait_for_events(20);
@@ -161,7 +141,7 @@ fn offline_then_killed_broker_loses_no_message() {
     broker.kill();
     wait_until_some("the subscriber sees it", || subscriber.ended());
     drop(subscriber);
-    let so_far = json_lines(&setup.path("events.jsonl")).len();
+    let so_far = setup.lines().len();
     wait_for_events(so_far.min(60) + 20);
     broker.restart();
     let subscriber = Subscriber::start(&client(broker.port()), "jetwatch/box/cam/events")
@@ -180,17 +160,11 @@ fn offline_then_killed_broker_loses_no_message() {
         (received.len() == before).then_some(())
     });
     let stats = stats(&setup);
-    assert_eq!(
-        (
-            stats["messages_dropped"].as_u64(),
-            stats["messages_undelivered"].as_u64()
-        ),
-        (Some(0), Some(0)),
-        "{stats}"
-    );
+    let lost = ["messages_dropped", "messages_undelivered"].map(|key| stats[key].as_u64());
+    assert_eq!(lost, [Some(0); 2], "{stats}");
     // Messages sent while the subscriber was away are acknowledged by the broker and not kept for it; all that the last
     // subscription saw must be complete: each track that ends was published.
-    let lines = json_lines(&setup.path("events.jsonl"));
+    let lines = setup.lines();
     let ended = ids(received.iter(), "end");
     let known = ids(lines.iter().filter(|line| line["kind"] == "event"), "end");
     assert!(
@@ -200,23 +174,16 @@ fn offline_then_killed_broker_loses_no_message() {
         known.len()
     );
     let text = stderr(&output);
-    assert!(text.contains("cannot connect to MQTT broker"), "{text}");
+    assert_has!(text => "cannot connect to MQTT broker");
 }
 
 #[test]
 fn stop_waits_for_a_broker_that_comes_back_before_the_deadline() {
     let mut broker = Mosquitto::configured(|_| "allow_anonymous true\n".to_owned());
     let setup = config(&format!("{{broker: 'mqtt://127.0.0.1:{}'}}", broker.port()));
-    let child = start(
-        setup
-            .command("run")
-            .arg("--stats")
-            .arg(setup.path("stats.json")),
-    );
+    let child = run_with_stats(&setup);
     wait_until_some("events in the file", || {
-        let lines = json_lines(&setup.path("events.jsonl"));
-        let events = lines.iter().filter(|line| line["kind"] == "event");
-        (events.count() >= 20).then_some(())
+        (setup.lines_of("event").len() >= 20).then_some(())
     });
     signal(&child, Signal::TERM);
     broker.restart();
@@ -241,11 +208,11 @@ fn full_queue_is_logged_and_drops_updates_only_while_there_are_some() {
     ));
     let child = start(&mut setup.command("run"));
     let written = |kind: &str| {
-        let lines = json_lines(&setup.path("events.jsonl"));
+        let lines = setup.lines();
         ids(lines.iter().filter(|line| line["kind"] == "event"), kind)
     };
     wait_until_some("many updates", || {
-        let lines = json_lines(&setup.path("events.jsonl"));
+        let lines = setup.lines();
         let updates = lines.iter().filter(|line| line["type"] == "update");
         (updates.count() >= 150).then_some(())
     });
@@ -271,29 +238,19 @@ fn full_queue_is_logged_and_drops_updates_only_while_there_are_some() {
 
 #[test]
 fn wrong_password_is_logged_and_pipeline_continues() {
-    let broker = Mosquitto::with_config(|folder| {
-        let path = folder.join("passwords");
-        let made = Command::new(program("mosquitto_passwd"))
-            .args(["-c", "-b"])
-            .arg(&path)
-            .args(["cam", "right"])
-            .status()
-            .expect("mosquitto_passwd starts");
-        assert!(made.success());
-        format!("allow_anonymous false\npassword_file {}\n", path.display())
-    });
+    let broker = Mosquitto::with_config(with_password);
     for (password, delivered) in [("right", true), ("wrong", false)] {
         let setup = config(&format!(
             "{{broker: 'mqtt://127.0.0.1:{}', user: cam, password: {password}}}",
             broker.port()
         ));
-        let output = finish(
+        let output = exits(
+            0,
             setup
                 .command("run")
                 .args(["--max-frames", "120", "--stats"])
                 .arg(setup.path("stats.json")),
         );
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let stats = stats(&setup);
         assert_eq!(
             stats["frames"].as_u64(),
@@ -304,15 +261,12 @@ fn wrong_password_is_logged_and_pipeline_continues() {
             + stats["messages_undelivered"].as_u64().unwrap();
         assert_eq!(lost == 0, delivered, "{stats}");
         assert_eq!(
-            stderr(&output).contains("broker refused user 'cam'"),
+            output.err.contains("broker refused user 'cam'"),
             !delivered,
             "{}",
-            stderr(&output)
+            output.err
         );
-        assert!(
-            !stderr(&output).contains(password),
-            "no password in the log"
-        );
+        assert!(!output.err.contains(password), "no password in the log");
         let check = finish(&mut setup.command("check"));
         assert_eq!(
             check.status.code(),
@@ -338,7 +292,7 @@ fn password_from_unit_environment_does_not_fail_manual_check() {
     assert_has!(printed => "unknown broker: ", "unit alone");
     let (code, printed) = check("/nonexistent/password");
     assert_eq!(code, Some(1), "{printed}");
-    assert!(printed.contains("wrong  broker: "), "{printed}");
+    assert_has!(printed => "wrong  broker: ");
 }
 
 #[test]
@@ -346,12 +300,11 @@ fn used_broker_port_is_reported() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let setup = config(&format!("{{broker: embedded, listen: '{address}'}}"));
-    let output = finish(&mut setup.command("run"));
-    assert_eq!(output.status.code(), Some(1));
+    let output = exits(1, &mut setup.command("run"));
     assert!(
-        stderr(&output).contains(&address.to_string()) && stderr(&output).contains("listen"),
+        output.err.contains(&address.to_string()) && output.err.contains("listen"),
         "{}",
-        stderr(&output)
+        output.err
     );
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use jetwatch_config::{Pacing, SyntheticScene};
 use jetwatch_traffic::scene::Scene;
 use serde_json::Value;
-use support::daemon::{Setup, finish, json_lines, stderr};
+use support::daemon::{Setup, exits, of_kind};
 
 const FRAMES: u64 = 600;
 const INERTIA: usize = 3;
@@ -40,7 +40,7 @@ tracker:
   probation_frames: 1
 publish:
   mqtt: off
-  json_lines: {{path: analytics.jsonl}}
+  json_lines: {{path: events.jsonl}}
 "
     )
 }
@@ -163,20 +163,15 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn messages_of_kind<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    lines.iter().filter(|line| line["kind"] == kind).collect()
-}
-
 #[test]
 fn counts_and_analytics_events_match_ground_truth() {
     // A scene in which no person is hidden so long that the tracker creates a new track.
     let seed = 3;
     let setup = Setup::new(&config(seed));
-    let output = finish(&mut setup.command("run"));
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let lines = json_lines(&setup.path("analytics.jsonl"));
+    exits(0, &mut setup.command("run"));
+    let lines = setup.lines();
 
-    let facts = messages_of_kind(&lines, "analytics");
+    let facts = of_kind(&lines, "analytics");
     let mut published = Counts::new();
     for fact in &facts {
         let what = match text(&fact["type"]).as_str() {
@@ -194,7 +189,7 @@ fn counts_and_analytics_events_match_ground_truth() {
     );
 
     // The last message of the line is the sum of its events.
-    let gate = *messages_of_kind(&lines, "line")
+    let gate = *of_kind(&lines, "line")
         .last()
         .expect("the line is published");
     for crossings in gate["crossings"].as_array().expect("a list") {
@@ -207,7 +202,7 @@ fn counts_and_analytics_events_match_ground_truth() {
     }
 
     // Zones are published as empty at the start and at the end.
-    let zones = messages_of_kind(&lines, "zone");
+    let zones = of_kind(&lines, "zone");
     let ends = [zones.first(), zones.last()].map(|zone| &zone.expect("published")["count"]);
     assert_eq!(ends, [0, 0], "{zones:?}");
     let crowds: Vec<_> = facts
@@ -222,11 +217,10 @@ fn dwell_times_of_fast_files_use_media_time() {
     let seed = 3;
     let yaml = config(seed).replace("object_threshold: 2", "loitering_time_s: 2");
     let setup = Setup::new(&yaml);
-    let output = finish(&mut setup.command("run"));
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let lines = json_lines(&setup.path("analytics.jsonl"));
+    exits(0, &mut setup.command("run"));
+    let lines = setup.lines();
     let published = |kind: &str| {
-        let facts = messages_of_kind(&lines, "analytics").into_iter();
+        let facts = of_kind(&lines, "analytics").into_iter();
         let facts = facts.filter(|fact| fact["type"] == kind);
         let mut published: Vec<_> = facts
             .map(|fact| fact["duration_ms"].as_u64().expect("a time"))
@@ -248,9 +242,8 @@ fn dwell_times_of_fast_files_use_media_time() {
 #[test]
 fn analytics_events_lie_between_track_start_and_end() {
     let setup = Setup::new(&config(3));
-    let output = finish(&mut setup.command("run"));
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let lines = json_lines(&setup.path("analytics.jsonl"));
+    exits(0, &mut setup.command("run"));
+    let lines = setup.lines();
     let mut open: BTreeMap<String, bool> = BTreeMap::new();
     let mut facts = 0;
     for line in &lines {
@@ -266,18 +259,4 @@ fn analytics_events_lie_between_track_start_and_end() {
         }
     }
     assert!(facts > 10 && open.values().all(|is_open| !is_open));
-}
-
-#[test]
-fn unknown_rule_labels_are_rejected_by_run_and_check() {
-    let yaml = config(3).replace("object_threshold: 2", "objects: [person, ships]");
-    let setup = Setup::new(&yaml);
-    let wanted = "sources[0].zones[0].objects: the model has no label `ships`; it has ";
-    let output = finish(&mut setup.command("run"));
-    assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
-    assert!(stderr(&output).contains(wanted), "{}", stderr(&output));
-    let output = finish(&mut setup.command("check"));
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{printed}");
-    assert!(printed.contains(wanted), "{printed}");
 }

@@ -7,7 +7,7 @@ use std::process::Child;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use support::daemon::{Setup, Signal, json_lines, signal, start, terminate, wait_until_some};
+use support::daemon::{Setup, Signal, signal, start, terminate, wait_until_some};
 
 /// A daemon that is ended with its test.
 struct Daemon {
@@ -64,7 +64,7 @@ impl Daemon {
     }
 
     fn lines_of(&self, kind: &str) -> Vec<Value> {
-        let lines = json_lines(&self.setup.path("events.jsonl")).into_iter();
+        let lines = self.setup.lines().into_iter();
         lines.filter(|line| line["kind"] == kind).collect()
     }
 

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::publish_access::authority;
 use crate::support::daemon::{Setup, Signal, finish, jetwatch, signal, wait_until_some};
 use crate::support::http_endpoint::{Answer, Endpoint};
-use crate::support::page::{PASSWORD, body, get, header, login, post, status, status_of};
+use crate::support::page::{PASSWORD, body, get, login, post, session, status, status_of};
 use crate::support::ports::free_port;
 use crate::support::project::root;
 
@@ -318,10 +318,9 @@ fn no_secret_is_in_any_output() {
         std::net::TcpStream::connect(address).ok()
     });
     let answer = post(address, "/api/login", &login("anna", PASSWORD), "");
-    let cookie = header(&answer, "set-cookie").expect("a session");
-    let cookie = cookie.split(';').next().expect("a cookie");
-    let session = format!("Cookie: {cookie}\r\n");
-    secrets.push(cookie.split_once('=').expect("a value").1.to_owned());
+    let session = session(&answer);
+    let (_, value) = session.trim_end().split_once('=').expect("a value");
+    secrets.push(value.to_owned());
     // Each source has failed, so that its reason is there; so have the brokers and the webhooks.
     let count = text.matches("uri: ").count() - 2;
     wait_until_some("the reasons of the sources", || {

@@ -9,10 +9,10 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use jetwatch_config::{RtspTransport, SourceConfig, SourceUri};
+use jetwatch_config::{SourceConfig, SourceUri};
 use jetwatch_source::SourceError;
 
-use support::collector::{Collector, config};
+use support::collector::{Collector, config, failure_of, first_reason, rtsp};
 use support::daemon::wait_until_some;
 
 /// How a server answers.
@@ -113,13 +113,7 @@ fn answer(mut stream: TcpStream, answers: Answers) -> std::io::Result<()> {
 
 /// A source of the server that gives up after a second without a frame.
 fn source_of(answers: Answers) -> SourceConfig {
-    let mut config = config(SourceUri::Rtsp {
-        location: serve(answers),
-        user: None,
-        password: None,
-        transport: RtspTransport::Tcp,
-        latency: Duration::from_millis(100),
-    });
+    let mut config = config(rtsp(serve(answers), None));
     config.stall_timeout = Duration::from_secs(1);
     config.reconnect_max_wait = Duration::from_millis(100);
     config
@@ -146,10 +140,7 @@ fn statuses_401_and_403_are_refusals_and_others_are_not() {
             stall_timeout: Duration::from_secs(60),
             ..source_of(Answers::Status(status))
         };
-        let collector = Collector::start(&source, usize::MAX);
-        let reason = wait_until_some("a failure", || {
-            collector.offline_reasons().into_iter().next()
-        });
+        let reason = first_reason(&source);
         assert_eq!(reason.contains("refuses access"), is_refusal, "{reason}");
         assert!(
             reason.contains(&status.to_string())
@@ -158,7 +149,6 @@ fn statuses_401_and_403_are_refusals_and_others_are_not() {
                 || !is_refusal,
             "{reason}"
         );
-        collector.stop().1.expect("it was stopped");
     }
 }
 
@@ -189,8 +179,7 @@ fn pipe_without_writer_is_no_video_file() {
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)
         .expect("a pipe can be made");
-    let (_, result) = Collector::start(&config(SourceUri::File(path)), usize::MAX).join();
-    let error = result.expect_err("nothing writes to it");
+    let error = failure_of(&config(SourceUri::File(path)));
     assert!(matches!(error, SourceError::NotAFile { .. }), "{error}");
     assert!(error.to_string().contains("launch fragment"), "{error}");
 }

@@ -5,34 +5,13 @@
 use crate::support;
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
 
-use jetwatch_config::{RtspTransport, SourceUri};
-
-use support::collector::{Collector, config};
+use support::collector::{config, first_reason, rtsp};
 use support::daemon::{
-    Setup, Signal, json_lines, signal, start, stderr, terminate, wait_for_output, wait_until_some,
+    Setup, Signal, signal, start, stderr, terminate, wait_for_output, wait_until_some,
 };
+use support::http_camera::certificate;
 use support::rtsp::RtspServer;
-
-/// The text of the first failure of a source at this address.
-fn first_failure(location: String) -> String {
-    let uri = SourceUri::Rtsp {
-        location,
-        user: None,
-        password: None,
-        transport: RtspTransport::Tcp,
-        latency: Duration::from_millis(100),
-    };
-    let collector = Collector::start(&config(uri), usize::MAX);
-    let text = wait_until_some("a failure", || {
-        collector.offline_reasons().into_iter().next()
-    });
-    collector.stop().1.expect("it was stopped");
-    text
-}
 
 #[test]
 fn changed_password_file_takes_effect_at_a_reload_although_the_next_attempt_is_far() {
@@ -50,10 +29,8 @@ fn changed_password_file_takes_effect_at_a_reload_although_the_next_attempt_is_f
     fs::write(&setup.config, yaml).expect("the folder is writable");
     let child = start(&mut setup.command("run"));
     let states = |state: &str| {
-        let lines = json_lines(&setup.path("events.jsonl")).into_iter();
-        lines
-            .filter(|line| line["kind"] == "source" && line["state"] == state)
-            .count()
+        let lines = setup.lines_of("source").into_iter();
+        lines.filter(|line| line["state"] == state).count()
     };
     wait_until_some("the refusal", || (states("offline") > 0).then_some(()));
     fs::write(&password, "s3cret\n").expect("the folder is writable");
@@ -68,25 +45,11 @@ fn changed_password_file_takes_effect_at_a_reload_although_the_next_attempt_is_f
 #[test]
 fn untrusted_certificate_of_an_rtsps_server_is_reported_with_its_reason() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let certificate = self_signed(folder.path());
-    let server = RtspServer::start(0, &["--certificate", &certificate]);
-    let text = first_failure(server.uri().replace("rtsp://", "rtsps://"));
+    let own = certificate(folder.path(), "own", "IP:127.0.0.1", None).with_key;
+    let server = RtspServer::start(0, &["--certificate", &own.display().to_string()]);
+    let address = server.uri().replace("rtsp://", "rtsps://");
+    let text = first_reason(&config(rtsp(address, None)));
     assert_has!(text => "unknown-ca", "set ca_file");
-}
-
-/// A file with a certificate that signs itself, and its key.
-fn self_signed(folder: &Path) -> String {
-    let line = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key -out certificate -days 2 -subj /CN=127.0.0.1";
-    let made = Command::new("openssl")
-        .args(line.split(' '))
-        .current_dir(folder)
-        .output()
-        .expect("this test needs the program openssl: apt-get install openssl");
-    assert!(made.status.success(), "{made:?}");
-    let read = |name: &str| fs::read_to_string(folder.join(name)).expect("openssl wrote it");
-    let path = folder.join("both.pem");
-    fs::write(&path, read("certificate") + &read("key")).expect("the folder is writable");
-    path.display().to_string()
 }
 
 #[test]
@@ -101,11 +64,11 @@ fn repeated_failures_of_a_source_are_logged_once_a_minute_at_most_and_published_
     let mut command = setup.command("run");
     let child = start(&mut command);
     wait_until_some("ten attempts", || {
-        let lines = json_lines(&setup.path("events.jsonl")).into_iter();
+        let lines = setup.lines().into_iter();
         let reconnects = lines.filter_map(|line| line["sources"][0]["reconnects"].as_u64());
         (reconnects.max() >= Some(10)).then_some(())
     });
-    let lines = json_lines(&setup.path("events.jsonl"));
+    let lines = setup.lines();
     let states: Vec<_> = lines
         .iter()
         .filter_map(|line| line["state"].as_str())

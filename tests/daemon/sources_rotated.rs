@@ -115,9 +115,7 @@ fn only_rotated_video_passes_an_element_that_rotates() {
     for (rotation, rotates) in [(None, false), (Some(CLOCKWISE), true)] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let collector = Collector::start(&source(clip(folder.path(), rotation)), usize::MAX);
-        let plans = std::sync::Arc::clone(&collector.plans);
-        collector.join().1.expect("the clip is sound");
-        let plan = plans.lock().unwrap()[0].to_string();
+        let plan = collector.frames_and_plan().1.to_string();
         let rotation = "rotate by CPU (videoflip, 320×240 I420 to 240×320 I420)";
         assert_eq!(plan.contains(rotation), rotates, "{plan}");
     }

@@ -16,7 +16,7 @@ use publish::mosquitto::{Mosquitto, client};
 use publish::proxy::Proxy;
 use serde_json::Value;
 use support::daemon::{
-    Setup, Signal, finish, jetwatch, signal, start, stderr, terminate, wait_for_output,
+    Setup, Signal, exits, finish, jetwatch, signal, start, stderr, terminate, wait_for_output,
     wait_until_some,
 };
 
@@ -299,12 +299,9 @@ fn a_stop_and_a_power_cut_while_the_broker_is_away_lose_no_event() {
     site.wait_for_truth(300);
     let (code, text) = site.spool(&["drop", "--yes"]);
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("a daemon uses"), "{text}");
-    signal(&child, Signal::TERM);
-    let output = wait_for_output(child);
-    let log = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{log}");
-    assert!(log.contains("wait in the spool"), "{log}");
+    assert_has!(text => "a daemon uses");
+    let log = terminate(child);
+    assert_has!(log => "wait in the spool");
     let lost = log.lines().find(|line| line.contains("messages were lost"));
     // Statistics are not kept for a broker that is away.
     assert!(
@@ -362,11 +359,8 @@ fn full_spool_drops_updates_and_announces_it() {
     let truth = essential(site.truth());
     assert!(truth.len() < 700, "{} fit into the spool", truth.len());
     site.receive_each(&truth);
-    signal(&child, Signal::TERM);
-    let output = wait_for_output(child);
-    let log = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{log}");
-    assert!(log.contains("messages in the spool are dropped"), "{log}");
+    let log = terminate(child);
+    assert_has!(log => "messages in the spool are dropped");
     site.receive();
     site.check_numbers();
     let seqs: BTreeSet<_> = site
@@ -428,17 +422,12 @@ fn a_spool_that_cannot_be_used_does_not_keep_the_daemon_from_starting() {
         let client = site.folders.path().join(folder).join("jetwatch-box");
         fs::write(client, "a file in the place of the folder").expect("written");
     }
-    let check = finish(&mut site.setup.command("check"));
-    let printed = String::from_utf8_lossy(&check.stdout).into_owned();
-    assert_eq!(check.status.code(), Some(1), "{printed}");
-    assert!(printed.contains("wrong  spool: "), "{printed}");
+    let printed = exits(1, &mut site.setup.command("check")).out;
+    assert_has!(printed => "wrong  spool: ");
     let child = site.start();
     site.wait_for_truth(50);
-    signal(&child, Signal::TERM);
-    let output = wait_for_output(child);
-    let log = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{log}");
-    assert!(log.contains("MQTT messages wait in memory only"), "{log}");
+    let log = terminate(child);
+    assert_has!(log => "MQTT messages wait in memory only");
     site.receive_all();
     site.check_numbers();
 }

@@ -10,7 +10,7 @@ use std::process::Child;
 use publish::clients::{self, retained};
 use publish::mosquitto::Mosquitto;
 use serde_json::{Value, json};
-use support::daemon::{Setup, json_lines, start, terminate, wait_until_some};
+use support::daemon::{Setup, start, terminate, wait_until_some};
 
 /// A daemon with one source and a zone of the whole image.
 struct Switched {
@@ -79,7 +79,7 @@ impl Switched {
     }
 
     fn lines(&self) -> Vec<Value> {
-        json_lines(&self.setup.path("events.jsonl"))
+        self.setup.lines()
     }
 
     fn lines_of(&self, kind: &str) -> Vec<Value> {

@@ -342,10 +342,10 @@ fn virtual_camera_delivers_frames_and_fails_on_request() {
     let printed =
         |pipeline: &str| String::from_utf8_lossy(&machine.launch(pipeline).stderr).into_owned();
     let text = printed("nvarguscamerasrc sensor-id=2 ! fakesink");
-    assert!(text.contains("Invalid camera device specified"), "{text}");
+    assert_has!(text => "Invalid camera device specified");
     machine.write("sensors", "0\n");
     let text = printed("nvarguscamerasrc ! fakesink");
-    assert!(text.contains("No cameras available"), "{text}");
+    assert_has!(text => "No cameras available");
     machine.remove("sensors");
     machine.write("argus-wedged", "timeout\n");
     let text = machine.run_to_error("nvarguscamerasrc ! fakesink");
@@ -362,5 +362,5 @@ fn jpeg_decoding_needs_property() {
     let machine = JetsonElements::new();
     let printed =
         machine.run_to_error("videotestsrc num-buffers=2 ! jpegenc ! nvv4l2decoder ! fakesink");
-    assert!(printed.contains("JPEG needs mjpeg=1"), "{printed}");
+    assert_has!(printed => "JPEG needs mjpeg=1");
 }

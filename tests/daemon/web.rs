@@ -4,10 +4,10 @@
 
 use crate::metrics::through_tls;
 use crate::publish_access::authority;
-use crate::support::daemon::{Setup, finish, stderr, wait_for_output, wait_until_some};
+use crate::support::daemon::{Setup, exits, finish, stderr, wait_for_output, wait_until_some};
 use crate::support::page::{
-    Daemon, Double, PASSWORD, Page, body, change, connect, get, header, login, post, status,
-    web_config,
+    Daemon, Double, PASSWORD, Page, body, body_json, change, connect, get, header, login, post,
+    session, status, web_config,
 };
 
 use std::fs;
@@ -70,11 +70,7 @@ fn a_user_changes_its_own_password_and_its_sessions_end() {
     assert_eq!(&start, b"HTTP/1.1 200");
     let answer = change(PASSWORD, new, &vera);
     assert_eq!(status(&answer), "204", "{answer}");
-    let cookie = header(&answer, "set-cookie").expect("a new session");
-    let fresh = format!(
-        "Cookie: {}\r\n",
-        cookie.split(';').next().expect("a cookie")
-    );
+    let fresh = session(&answer);
     let events = |session: &str| status(&get(address, "/api/events", session)).to_owned();
     assert_eq!(
         [&fresh, &otto, &vera, &elsewhere].map(|session| events(session)),
@@ -133,16 +129,8 @@ fn events_come_in_pages_without_gap_or_repetition() {
     let address = page.address();
     let session = page.log_in("vera");
     let event = |number: u64| {
-        let label = if number.is_multiple_of(2) {
-            "car"
-        } else {
-            "person"
-        };
-        let source = if number.is_multiple_of(3) {
-            "gate"
-        } else {
-            "yard"
-        };
+        let label = ["car", "person"][(number % 2) as usize];
+        let source = ["gate", "yard", "yard"][(number % 3) as usize];
         json!({"kind": "event", "id": format!("t{number}"), "source": source, "label": label, "track_id": number,
             "started_at": format!("2026-01-01T00:{:02}:{:02}.000Z", number / 60, number % 60)})
     };
@@ -161,7 +149,7 @@ fn events_come_in_pages_without_gap_or_repetition() {
     }
     let read = |query: &str| -> (Vec<String>, Value, Value) {
         let answer = get(address, &format!("/api/events?{query}"), &session);
-        let found: Value = serde_json::from_str(body(&answer)).expect("JSON");
+        let found = body_json(&answer);
         let ids = found["events"].as_array().expect("a list").iter();
         let ids = ids.filter_map(|event| event["message"]["id"].as_str().map(str::to_owned));
         (
@@ -208,7 +196,7 @@ fn events_come_in_pages_without_gap_or_repetition() {
     assert_eq!(pages(minute), wanted(&|number| (30..60).contains(&number)));
     // Kept items have their own pages.
     let answer = get(address, "/api/media?before=clip-9", &session);
-    let found: Value = serde_json::from_str(body(&answer)).expect("JSON");
+    let found = body_json(&answer);
     assert_eq!(
         (&found["items"][0]["before"], &found["next"]),
         (&json!("clip-9"), &json!("clip-1"))
@@ -480,18 +468,13 @@ fn check_reports_what_run_would_refuse() {
     let setup = Setup::new(
         "sources: [{name: a, uri: 'synthetic://traffic'}]\ndetector: {backend: scripted}\npublish: {mqtt: off}\nweb: {listen: '127.0.0.1:0', users_file: users}\n",
     );
-    let output = finish(&mut setup.command("check"));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        !output.status.success() && text.contains("jetwatch user add"),
-        "{text}"
-    );
+    assert_has!(exits(1, &mut setup.command("check")).out => "jetwatch user add");
     let mut users = Users::default();
     users.add("anna", WebRole::Viewer, PASSWORD).expect("new");
     users.save(&setup.path("users")).expect("written");
     let output = finish(&mut setup.command("check"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("1 users, 0 tokens"), "{text}");
+    assert_has!(text => "1 users, 0 tokens");
 }
 
 #[test]

@@ -389,10 +389,10 @@ fn check_reads_the_files_of_webhooks() {
     };
     let (code, printed) = check();
     assert_eq!(code, Some(1), "{printed}");
-    assert!(printed.contains("secret_file: cannot read"), "{printed}");
+    assert_has!(printed => "secret_file: cannot read");
     fs::write(setup.path("key"), "secret\n").unwrap();
     fs::write(setup.path("ca.pem"), "no certificate\n").unwrap();
     let (code, printed) = check();
     assert_eq!(code, Some(1), "{printed}");
-    assert!(printed.contains("ca_file: cannot use"), "{printed}");
+    assert_has!(printed => "ca_file: cannot use");
 }

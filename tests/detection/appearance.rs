@@ -19,7 +19,7 @@ use jetwatch_types::{
 };
 use serde_json::Value;
 use support::classifier::write_model;
-use support::daemon::{Setup, finish, json_lines, stderr};
+use support::daemon::{Setup, exits, json_lines};
 use support::onnx_file::onnx_graph::{Attribute, FLOAT, Graph};
 use support::onnx_runtime::library_is_missing;
 
@@ -266,9 +266,8 @@ fn events_carry_embeddings_where_they_are_requested() {
 fn refused(tracker: &str, secondary: &str, prepare: impl FnOnce(&Setup)) -> String {
     let setup = Setup::new(&configuration(Path::new("."), tracker, secondary));
     prepare(&setup);
-    let output = finish(&mut setup.command("run"));
-    assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
-    stderr(&output)
+    let output = exits(78, &mut setup.command("run"));
+    output.err
 }
 
 #[test]
@@ -302,5 +301,5 @@ fn networks_that_do_not_fit_are_refused_at_the_start() {
         "secondary: [{name: reid, model: reid, batch_size: 4}]\n",
         |setup| write_model(&setup.path("reid"), &mean_color(Some(1)), KEYS),
     );
-    assert!(text.contains("takes one crop at a time"), "{text}");
+    assert_has!(text => "takes one crop at a time");
 }

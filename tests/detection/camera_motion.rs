@@ -9,7 +9,7 @@ use jetwatch_eval::{Metrics, TrackRow, TruthRow};
 use jetwatch_traffic::scene::Scene;
 use jetwatch_types::{TrackId, Xyxy};
 use serde_json::Value;
-use support::daemon::{Setup, finish, json_lines, stderr};
+use support::daemon::{Setup, exits, json_lines};
 
 const FRAMES: u64 = 100;
 const MIN_VISIBLE: f32 = 0.3;
@@ -33,8 +33,7 @@ publish:
   json_lines: {{path: frames.jsonl}}
 "
     ));
-    let output = finish(&mut setup.command("run"));
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    exits(0, &mut setup.command("run"));
     let lines = json_lines(&setup.path("frames.jsonl"));
     let frames = lines
         .into_iter()

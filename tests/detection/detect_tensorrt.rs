@@ -29,7 +29,7 @@ use jetwatch_files::Sha256Digest;
 use onnx_graph::{Attribute, FLOAT, Graph, INT64};
 use serde_json::Value;
 use support::clips;
-use support::daemon::{Setup, finish, json_lines, stderr};
+use support::daemon::{Setup, exits, finish, stderr};
 use virtual_jetson::VirtualJetson;
 
 const WIDTH: usize = 128;
@@ -163,9 +163,7 @@ fn run(setup: &Setup, mut command: Command) -> (Vec<Vec<f64>>, Value, String) {
     let (dump, stats) = (setup.path("detections.txt"), setup.path("stats.json"));
     command.arg("--dump-detections").arg(&dump);
     command.arg("--stats").arg(&stats);
-    let output = finish(&mut command);
-    let text = stderr(&output);
-    assert!(output.status.success(), "{}\n{text}", output.status);
+    let text = exits(0, &mut command).err;
     let stats = fs::read_to_string(stats).expect("it was written");
     let stats = serde_json::from_str(&stats).expect("JSON");
     (detections(&dump), stats, text)
@@ -278,7 +276,7 @@ fn add_secondary(setup: &Setup) {
 /// Last result of the secondary network for each track: label and score.
 fn attributes(setup: &Setup) -> BTreeMap<u64, (String, f64)> {
     let mut found = BTreeMap::new();
-    for line in json_lines(&setup.path("events.jsonl")) {
+    for line in setup.lines() {
         let track = &line["after"];
         for attribute in track["attributes"].as_array().into_iter().flatten() {
             assert_eq!(attribute["name"], "second");
@@ -353,13 +351,7 @@ fn build_engine(words: &str, library: &Path) {
     let mut build = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
     build.args(words.split_whitespace());
     on_double(&mut build, library);
-    let output = finish(&mut build);
-    let what = library.display();
-    assert!(
-        output.status.success(),
-        "{what}: {words}: {}",
-        stderr(&output)
-    );
+    exits(0, &mut build);
 }
 
 /// Builds the configured engine.
@@ -374,17 +366,14 @@ fn missing_engine_error_includes_build_command() {
         return;
     };
     let setup = setup(TAKING, 5, None);
-    let output = finish(&mut command(&setup, "run", &double));
-    let text = stderr(&output);
-    assert_eq!(output.status.code(), Some(78), "{text}");
+    let text = exits(78, &mut command(&setup, "run", &double)).err;
     let command_line = text
         .split_once("build it with: jetwatch ")
         .and_then(|(_, rest)| rest.split_once(';'))
         .map(|(command, _)| command.to_owned())
         .unwrap_or_else(|| panic!("no command in {text}"));
     build_engine(&command_line, &double);
-    let output = finish(&mut command(&setup, "run", &double));
-    assert!(output.status.success(), "{}", stderr(&output));
+    exits(0, &mut command(&setup, "run", &double));
 }
 
 #[test]
@@ -409,9 +398,7 @@ fn auto_backend_uses_tensorrt_or_logs_reason() {
     );
     assert!(!aside.contains("TensorRT"), "{aside}");
     // A GPU and TensorRT, and no engine.
-    let output = finish(&mut command(&setup, "run", &double));
-    let aside = stderr(&output);
-    assert!(output.status.success(), "{aside}");
+    let aside = exits(0, &mut command(&setup, "run", &double)).err;
     assert_has!(aside => "falling back to ONNX Runtime", "jetwatch engine build");
     // And with one.
     build_configured(&setup, &double);
@@ -439,8 +426,7 @@ fn engine_build_and_failure_are_published() {
     };
     let mut run = command(&setup, "run", &double);
     run.env("JETWATCH_DOUBLE_BUILD_MS", "2500");
-    let output = finish(&mut run);
-    assert!(output.status.success(), "{}", stderr(&output));
+    exits(0, &mut run);
     let reported = states();
     let names: Vec<&str> = reported
         .iter()
@@ -456,7 +442,7 @@ fn engine_build_and_failure_are_published() {
         "{reported:?}"
     );
     let reason = reported[0]["reason"].as_str().expect("a text");
-    assert!(reason.contains("jetwatch engine build"), "{reason}");
+    assert_has!(reason => "jetwatch engine build");
     let elapsed = reported[names.len() - 2]["elapsed_ms"].as_u64();
     assert!(elapsed > Some(1000), "{reported:?}");
     let runs = reported[names.len() - 1]["runs"].as_str().expect("a text");
@@ -466,8 +452,7 @@ fn engine_build_and_failure_are_published() {
     fs::remove_file(setup.path("events.jsonl")).expect("it is there");
     let mut run = command(&setup, "run", &double);
     run.env("JETWATCH_DOUBLE_FAIL", "unsupported-layer");
-    let output = finish(&mut run);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    exits(1, &mut run);
     let reported = states();
     let last = reported.last().expect("progress was reported");
     assert_eq!(last["state"], "failed", "{reported:?}");
@@ -492,9 +477,7 @@ fn gpu_failure_stops_daemon_with_tensorrt_message() {
         let _ = fs::remove_dir_all(setup.path("engines"));
         let mut run = command(&setup, "run", &double);
         run.env("JETWATCH_DOUBLE_FAIL", fails);
-        let output = finish(&mut run);
-        let text = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{fails}: {text}");
+        let text = exits(1, &mut run).err;
         let last = text.lines().last().unwrap_or_default();
         assert!(
             last.contains(call) && last.contains(printed),
@@ -632,9 +615,8 @@ fn doctor_compares_and_times_both_runtimes() {
         let json = setup.path("doctor.json");
         let mut doctor = command(&setup, "doctor", &double);
         doctor.arg("--detector").arg("--json").arg(&json);
-        let output = finish(&mut doctor);
-        let (printed, aside) = (String::from_utf8_lossy(&output.stdout), stderr(&output));
-        assert!(output.status.success(), "{printed}\n{aside}");
+        let output = exits(0, &mut doctor);
+        let (printed, aside) = (&output.out, output.err);
         for wanted in [
             "unknown recorded: ",
             "ok     tensorrt: tensorrt, cells in fp32",
@@ -678,11 +660,10 @@ fn doctor_and_check_detect_diverging_detector() {
     assert!(!printed.contains("recorded"), "{printed}");
     let (code, printed) = check(&prove);
     assert_eq!(code, Some(1), "{printed}");
-    assert!(printed.contains("golden.json is missing"), "{printed}");
+    assert_has!(printed => "golden.json is missing");
     let mut record = setup.command("doctor");
     record.arg("--detector").arg("--record").arg(&golden);
-    let output = finish(&mut record);
-    assert!(output.status.success(), "{}", stderr(&output));
+    exits(0, &mut record);
     let doctor = || {
         let output = finish(setup.command("doctor").arg("--detector"));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -717,7 +698,7 @@ fn doctor_and_check_detect_diverging_detector() {
     for options in [&prove[..], &["--models"], &[]] {
         let (code, printed) = check(options);
         assert_eq!(code, Some(1), "{printed}");
-        assert!(printed.contains("wrong  recorded model: "), "{printed}");
+        assert_has!(printed => "wrong  recorded model: ");
     }
 
     let mut other: Value = serde_json::from_str(&text).expect("JSON");
@@ -727,7 +708,7 @@ fn doctor_and_check_detect_diverging_detector() {
     fs::write(&golden, other.to_string()).expect("written");
     let (code, printed) = doctor();
     assert_eq!(code, Some(0), "{printed}");
-    assert!(printed.contains("images differ from the"), "{printed}");
+    assert_has!(printed => "images differ from the");
     for (options, state) in [(&prove[..], "wrong "), (&["--models"], "unknown")] {
         let (code, printed) = check(options);
         assert_eq!(code, Some(i32::from(state != "unknown")), "{printed}");
@@ -880,9 +861,7 @@ fn unreadable_surfaces_are_copied() {
     let setup = jetson.setup(BUILDING);
     let mut check = jetson.command(&setup, "check");
     check.envs(fails);
-    let output = finish(&mut check);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{text}");
+    let text = exits(0, &mut check).out;
     assert_has!(text =>
         "ok     source cam: 256×192 pixels, first frame after", "copy by CPU (nvvidconv, 128×96 BGRx out of NVMM)");
 }

@@ -150,7 +150,7 @@ fn engine_is_built_once_cached_and_rebuilt_with_force() {
             0,
         );
         assert!(!text.contains("found      "), "{text}");
-        assert!(text.contains("timing from the cache"), "{text}");
+        assert_has!(text => "timing from the cache");
         assert_ne!(bench.manifest()["built_at"], manifest["built_at"]);
 
         let list = ends(
@@ -195,11 +195,11 @@ fn engine_rebuild_reports_differences_first() {
         &mut bench.command(&["list", "--engines", &bench.engines().display().to_string()]),
         0,
     );
-    assert!(list.contains("DAMAGED: its SHA-256 is "), "{list}");
+    assert_has!(list => "DAMAGED: its SHA-256 is ");
     let text = ends(bench.command(&["inspect"]).arg(&path), 1);
-    assert!(text.contains("WRONG      its SHA-256 is "), "{text}");
+    assert_has!(text => "WRONG      its SHA-256 is ");
     let text = ends(&mut bench.build(&["--batch", "2"]), 0);
-    assert!(text.contains("is damaged: its SHA-256 is "), "{text}");
+    assert_has!(text => "is damaged: its SHA-256 is ");
     ends(bench.command(&["inspect"]).arg(&path), 0);
 }
 
@@ -273,7 +273,7 @@ fn tensorrt_11_has_no_calibration() {
     assert_eq!(bench.files(".engine"), Vec::<PathBuf>::new());
     let mut wrong = bench.build(&["--precision", "fp32", "--calibration-images"]);
     let text = ends(wrong.arg(&pictures), 2);
-    assert!(text.contains("--calibration-images is for INT8"), "{text}");
+    assert_has!(text => "--calibration-images is for INT8");
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn dla_runs_unquantized_network() {
     let text = ends(&mut with_cores(&["--dla", "0"]), 78);
     assert_has!(text => "cannot run a network with Q/DQ nodes on a DLA; DLA supports implicit quantization only");
     let text = ends(&mut with_cores(&["--dla", "0", "--precision", "fp32"]), 78);
-    assert!(text.contains("a DLA supports only fp16 and int8"), "{text}");
+    assert_has!(text => "a DLA supports only fp16 and int8");
     let text = ends(&mut with_cores(&["--dla", "7", "--precision", "fp16"]), 78);
     assert_has!(text => "core 7 was requested, and this machine has 2");
     let text = ends(&mut with_cores(&["--dla", "1", "--precision", "fp16"]), 0);
@@ -395,11 +395,11 @@ fn missing_tensorrt_parts_are_reported() {
         assert!(text.contains(cuda::no_gpu_message()), "{text}");
     }
     let text = ends(bench.build(&[]).env("LD_LIBRARY_PATH", "/nowhere"), 78);
-    assert!(text.contains("TensorRT was not found"), "{text}");
+    assert_has!(text => "TensorRT was not found");
     let text = ends(&mut bench.build(&["--compute-capability", "8.6"]), 78);
-    assert!(text.contains("cannot build for another GPU"), "{text}");
+    assert_has!(text => "cannot build for another GPU");
     let text = ends(&mut bench.build(&["--precision", "int4"]), 78);
-    assert!(text.contains("begins with fp32, fp16 or int8"), "{text}");
+    assert_has!(text => "begins with fp32, fp16 or int8");
 
     let file = bench.path("file");
     fs::write(&file, "").expect("written");
@@ -471,7 +471,7 @@ fn config_selects_engine_and_options_override() {
     let copy = bench.path("copy.engine");
     let mut other = bench.command(&["build", "--batch", "1", "--config"]);
     let text = ends(other.arg(&config).arg("--output").arg(&copy), 0);
-    assert!(text.contains("copied     to "), "{text}");
+    assert_has!(text => "copied     to ");
     assert_eq!(bench.files(".engine").len(), 2);
     let text = ends(bench.command(&["inspect"]).arg(&copy), 0);
     assert_has!(text => "street-nano in fp16, batches of 1 to 1");
@@ -500,7 +500,7 @@ fn tensorrt_rtx_builds_for_absent_gpu() {
     };
     let mut build = bench.build(&["--batch", "4", "--compute-capability", "8.6", "--tensorrt"]);
     let text = ends(build.arg(&library), 0);
-    assert!(text.contains("for any (compute capability 8.6)"), "{text}");
+    assert_has!(text => "for any (compute capability 8.6)");
     let path = bench.files(".engine").remove(0);
     let text = ends(bench.command(&["inspect"]).arg(&path), 0);
     assert_has!(text => "a plan whose header names version 1.7.1.", "for compute capability 8.6");

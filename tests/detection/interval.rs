@@ -8,7 +8,7 @@ use std::fs;
 
 use serde_json::Value;
 use support::clips;
-use support::daemon::{Setup, finish, json_lines, start, stderr, terminate, wait_until_some};
+use support::daemon::{Setup, exits, json_lines, start, terminate, wait_until_some};
 use support::onnx_runtime::library_is_missing;
 
 const FRAMES: u64 = 300;
@@ -36,8 +36,7 @@ publish:
 "
     ));
     let mut command = setup.command("run");
-    let output = finish(command.arg("--stats").arg(setup.path("stats.json")));
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    exits(0, command.arg("--stats").arg(setup.path("stats.json")));
     let stats = fs::read(setup.path("stats.json")).expect("the report was written");
     let lines = json_lines(&setup.path("frames.jsonl"));
     let frames = lines
@@ -99,8 +98,7 @@ publish:
         .arg(setup.path("out.mp4"))
         .arg("--stats")
         .arg(setup.path("stats.json"));
-    let output = finish(command);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    exits(0, command);
     let stats = fs::read(setup.path("stats.json")).expect("the report was written");
     let stats: Value = serde_json::from_slice(&stats).expect("JSON");
     let lines = json_lines(&setup.path("frames.jsonl"));

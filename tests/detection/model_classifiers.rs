@@ -17,7 +17,7 @@ use jetwatch_detect::decoders::classifier::ClassifierScores;
 use jetwatch_detect::model::{ColorOrder, ModelSpec, OutputLayout};
 use jetwatch_types::{Placement, Size};
 use onnx_file::onnx_graph::{Attribute, FLOAT, Graph};
-use support::daemon::{Setup, finish, json_lines, stderr};
+use support::daemon::{Setup, finish, stderr};
 
 /// A brightness classifier for images normalized by ImageNet's mean and deviation: `dark`, and `bright` above the mean. `end` is
 /// its last operator, `shape` that of its output without the batch.
@@ -154,9 +154,9 @@ fn missing_labels_are_generated_from_output_size() {
     let workshop = ModelFolder::new(&network(Some("Softmax"), &[2], Some(16)));
     let (spec, printed) = workshop.create(&[]);
     assert_eq!(spec.labels, ["class_0", "class_1"]);
-    assert!(printed.contains("2 classes: class_0, class_1"), "{printed}");
+    assert_has!(printed => "2 classes: class_0, class_1");
     let text = fs::read_to_string(workshop.path("light/model.yaml")).expect("written");
-    assert!(text.contains("The file has no class names"), "{text}");
+    assert_has!(text => "The file has no class names");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn classifier_folder_runs_as_secondary_network() {
         assert!(is_well, "{printed}");
         let output = finish(&mut setup.command("run"));
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        let lines = json_lines(&setup.path("events.jsonl"));
+        let lines = setup.lines();
         let attributes = lines
             .iter()
             .filter(|line| line["kind"] == "event")

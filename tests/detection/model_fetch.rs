@@ -364,7 +364,7 @@ fn redirects_are_followed_up_to_limit() {
         .fetch_verified(&circle)
         .expect_err("a circle")
         .to_string();
-    assert!(error.contains("redirection loop"), "{error}");
+    assert_has!(error => "redirection loop");
 }
 
 #[test]
@@ -404,7 +404,7 @@ fn client_errors_are_permanent_and_server_errors_are_retried() {
         .expect_err("it does not pass")
         .to_string();
     assert_has!(error => "failed after 3 attempts", "the server has an error");
-    assert_eq!(error.matches("http://").count(), 1, "{error}");
+    assert_once!(error => "http://");
 }
 
 #[test]

@@ -400,7 +400,7 @@ fn upload_and_download_report_a_failed_wait() {
         let down = stream.download(&buffer, &mut bytes);
         for failed in [up, down] {
             let error = failed.expect_err("the wait failed").to_string();
-            assert!(error.contains("cuStreamSynchronize"), "{error}");
+            assert_has!(error => "cuStreamSynchronize");
         }
     });
 }

@@ -315,6 +315,6 @@ fn failed_import_leaves_no_egl_image() {
         assert_eq!(reader.registered(), 1);
     });
     if !output.is_empty() {
-        assert!(output.contains("images=0 made images=2"), "{output}");
+        assert_has!(output => "images=0 made images=2");
     }
 }

@@ -12,7 +12,7 @@ use jetwatch_source::StepKind;
 use jetwatch_types::{Region, Size};
 use serde_json::Value;
 use support::collector::{Collector, INPUT, config};
-use support::daemon::{Setup, finish, json_lines, stderr};
+use support::daemon::{Setup, exits};
 
 const FRAMES: usize = 60;
 
@@ -32,12 +32,11 @@ tracker: {{type: iou, probation_frames: 1}}
 publish:
   mqtt: off
   detections: true
-  json_lines: {{path: frames.jsonl}}
+  json_lines: {{path: events.jsonl}}
 "
     ));
-    let output = finish(&mut setup.command("run"));
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let lines = json_lines(&setup.path("frames.jsonl"));
+    exits(0, &mut setup.command("run"));
+    let lines = setup.lines();
     let frames = lines.iter().filter(|line| line["kind"] == "detections");
     let of_frame = |frame: &Value| {
         let tracks = frame["tracks"].as_array().expect("a list").iter();
@@ -217,14 +216,14 @@ publish:
     );
     let stats = setup.path("stats.json");
     let mut command = setup.command("run");
-    let output = finish(
+    exits(
+        0,
         command
             .arg("--record")
             .arg(setup.path("out.mp4"))
             .arg("--stats")
             .arg(&stats),
     );
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let stats: Value = serde_json::from_slice(&fs::read(&stats).expect("written")).expect("JSON");
     // A full image with a crop would be dropped.
     assert!(stats["recording"]["frames"].as_u64() > Some(0), "{stats}");

@@ -13,7 +13,7 @@ use onnx_file::TinyNetwork;
 use sha2::{Digest, Sha256};
 use support::clips;
 use support::daemon::{
-    Setup, Signal, finish, json_lines, signal, start, stderr, terminate, wait_until_some,
+    Setup, Signal, exits, finish, signal, start, stderr, terminate, wait_until_some,
 };
 use support::onnx_runtime::library_is_missing;
 use support::ports::free_port;
@@ -79,9 +79,8 @@ fn real_video_through_a_real_network() {
     let media = tempfile::tempdir().expect("a temporary folder");
     let clip = clips::mp4(media.path(), "a.mp4", 192, 128, 40);
     let setup = setup(&clip.display().to_string(), &network(0.9), 96);
-    let output = finish(&mut setup.command("run"));
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let lines = json_lines(&setup.path("events.jsonl"));
+    exits(0, &mut setup.command("run"));
+    let lines = setup.lines();
     let frames: Vec<_> = lines
         .iter()
         .filter(|line| line["kind"] == "detections")
@@ -156,9 +155,8 @@ fn damaged_network_file_is_rejected_by_checksum() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[100] ^= 1;
     fs::write(&path, bytes).unwrap();
-    let output = finish(&mut setup.command("run"));
-    assert_eq!(output.status.code(), Some(78));
-    assert!(stderr(&output).contains("SHA-256"), "{}", stderr(&output));
+    let output = exits(78, &mut setup.command("run"));
+    assert!(output.err.contains("SHA-256"), "{}", output.err);
 }
 
 #[test]
@@ -172,7 +170,7 @@ fn rtsp_camera_outage_is_handled_end_to_end() {
     let uri = server.uri();
     let setup = setup(&uri, &network(0.9), 96);
     let child = start(&mut setup.command("run"));
-    let lines = || json_lines(&setup.path("events.jsonl"));
+    let lines = || setup.lines();
     let frames = |least: usize| {
         wait_until_some("frames", || {
             (lines()
@@ -239,7 +237,7 @@ fn reload_retries_permanently_failed_source() {
     fs::write(&setup.config, text).expect("writable");
     let child = start(&mut setup.command("run"));
     let of = |kind: &str, source: Option<&str>| -> Vec<serde_json::Value> {
-        let lines = json_lines(&setup.path("events.jsonl")).into_iter();
+        let lines = setup.lines().into_iter();
         let is_named = |line: &serde_json::Value| source.is_none_or(|name| line["source"] == name);
         lines
             .filter(|line| line["kind"] == kind && is_named(line))

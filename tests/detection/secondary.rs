@@ -17,7 +17,7 @@ use jetwatch_traffic::scene::Scene;
 use jetwatch_types::{PIXEL_BYTES, Size};
 use onnx_file::TinyNetwork;
 use serde_json::Value;
-use support::daemon::{Setup, finish, json_lines, stderr};
+use support::daemon::{Setup, exits};
 
 const SIZE: Size = Size::new(320, 180);
 const FRAMES: u64 = 20;
@@ -36,16 +36,14 @@ fn setup(secondary: &str) -> Setup {
 
 /// All lines of a run that ends well.
 fn run(setup: &Setup) -> Vec<Value> {
-    let output = finish(&mut setup.command("run"));
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    json_lines(&setup.path("events.jsonl"))
+    exits(0, &mut setup.command("run"));
+    setup.lines()
 }
 
 /// The error at its start.
 fn refused(setup: &Setup) -> String {
-    let output = finish(&mut setup.command("run"));
-    assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
-    stderr(&output)
+    let output = exits(78, &mut setup.command("run"));
+    output.err
 }
 
 fn of_kind<'l>(lines: &'l [Value], kind: &str) -> Vec<&'l Value> {
@@ -315,9 +313,7 @@ fn check_reports_all_secondary_problems() {
     let setup = setup(
         "  - {name: a, model: bright, on: {classes: [cars]}}\n  - {name: b, model: nowhere}\n  - {name: c, model: bright, on: {secondary: b}}\n",
     );
-    let output = finish(&mut setup.command("check"));
-    assert_eq!(output.status.code(), Some(1));
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = exits(1, &mut setup.command("check")).out;
     assert_has!(text => "secondary[0].on.classes: the detector has no label `cars`", "secondary[1] (b): cannot read");
     let of_third = text.lines().filter(|line| line.contains("secondary[2]"));
     assert_eq!(of_third.count(), 0, "nothing is known of it: {text}");

@@ -60,7 +60,7 @@ fn detections_match_golden_on_this_machine() {
         ]);
         let printed = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{printed}");
-        assert!(printed.contains("ok     onnx detections: "), "{printed}");
+        assert_has!(printed => "ok     onnx detections: ");
         assert!(!printed.contains("images differ from"), "{printed}");
     }
 }
@@ -142,13 +142,13 @@ fn demo_detects_its_scene() {
     ]);
     let printed = String::from_utf8_lossy(&demo.stdout);
     assert!(demo.status.success(), "{demo:?}");
-    assert!(printed.contains("the fastest here"), "{printed}");
+    assert_has!(printed => "the fastest here");
     let share = |name: &str| -> f64 {
         let after = printed.split(name).nth(1).expect(name);
         let number = after.split(" %").next().expect("a number");
         number.trim().parse().expect(name)
     };
-    assert!(printed.contains("120 frames with"), "{printed}");
+    assert_has!(printed => "120 frames with");
     assert!(
         share("recall") > 80.0 && share(", precision") > 80.0,
         "{printed}"

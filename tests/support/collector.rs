@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jetwatch_config::{DecoderChoice, Playback, Scaling, SourceConfig, SourceUri};
+use jetwatch_config::{
+    DecoderChoice, Playback, RtspTransport, Scaling, Secret, SourceConfig, SourceUri,
+};
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_source::{
     self as source, Dot, Flow, FrameHandler, FullImage, ImageSize, ProcessingPlan, SourceContext,
@@ -43,6 +45,64 @@ pub fn config(uri: SourceUri) -> SourceConfig {
         offline_hold: Duration::ZERO,
         classes: Vec::new(),
     }
+}
+
+/// A camera over RTSP, with its user and password where it has one.
+pub fn rtsp(location: String, login: Option<(&str, &str)>) -> SourceUri {
+    SourceUri::Rtsp {
+        location,
+        user: login.map(|(user, _)| user.to_owned()),
+        password: login.map(|(_, password)| Secret::Inline(password.to_owned())),
+        transport: RtspTransport::Tcp,
+        latency: Duration::from_millis(100),
+    }
+}
+
+/// A camera over HTTP, as [`rtsp`].
+pub fn http(location: String, login: Option<(&str, &str)>) -> SourceUri {
+    SourceUri::Http {
+        location,
+        user: login.map(|(user, _)| user.to_owned()),
+        password: login.map(|(_, password)| Secret::Inline(password.to_owned())),
+        poll: Duration::from_millis(200),
+    }
+}
+
+/// A fragment of a GStreamer pipeline.
+pub fn launch(elements: &str) -> SourceUri {
+    SourceUri::Launch(elements.to_owned())
+}
+
+/// All frames of a source that ends well.
+pub fn frames_of(config: &SourceConfig) -> Vec<CollectedFrame> {
+    let (frames, result) = Collector::start(config, usize::MAX).join();
+    result.unwrap_or_else(|error| panic!("{}: {error}", config.uri));
+    frames
+}
+
+/// Why a source fails that is not tried again.
+pub fn failure_of(config: &SourceConfig) -> SourceError {
+    let (frames, result) = Collector::start(config, usize::MAX).join();
+    assert_eq!(frames.len(), 0, "{}", config.uri);
+    result
+        .err()
+        .unwrap_or_else(|| panic!("{} does not fail", config.uri))
+}
+
+/// Why a source is offline first.
+pub fn first_reason(config: &SourceConfig) -> String {
+    first_reason_on(&SysRoot::default(), config)
+}
+
+/// As [`first_reason`], on another machine.
+pub fn first_reason_on(machine: &SysRoot, config: &SourceConfig) -> String {
+    let collector = Collector::start_on(machine, config, usize::MAX);
+    let what = format!("a reason of {}", config.uri);
+    let reasons = || collector.offline_reasons().into_iter().next();
+    let reason = super::daemon::wait_until_some(&what, reasons);
+    let (frames, _) = collector.stop();
+    assert_eq!(frames.len(), 0, "{what}: {reason}");
+    reason
 }
 
 /// Properties of a frame, without its pixels.
@@ -254,6 +314,20 @@ impl Collector {
     /// Asks for a DOT graph.
     pub fn ask_for_dot(&self) {
         self.dot_requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits until the source has given `count` frames.
+    pub fn wait_for_frames(&self, count: usize, what: &str) {
+        super::daemon::wait_until_some(what, || (self.count() >= count).then_some(()));
+    }
+
+    /// The frames of a source that ends well, and its last plan.
+    pub fn frames_and_plan(self) -> (Vec<CollectedFrame>, ProcessingPlan) {
+        let plans = Arc::clone(&self.plans);
+        let (frames, result) = self.join();
+        result.unwrap_or_else(|error| panic!("{error}"));
+        let plan = plans.lock().unwrap().last().cloned();
+        (frames, plan.expect("a plan"))
     }
 
     /// Waits for the end, within the timeout of the tests.

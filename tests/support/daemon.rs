@@ -11,6 +11,8 @@ use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::sync::Once;
 
+use serde_json::Value;
+
 use rustix::process::{Pid, PidfdFlags, kill_process, pidfd_open, pidfd_send_signal};
 
 pub use rustix::process::Signal;
@@ -51,6 +53,28 @@ impl Setup {
             .env("G_DEBUG", "fatal-criticals");
         built
     }
+
+    /// The messages that the daemon wrote to `events.jsonl`, as [`json_lines`].
+    pub fn lines(&self) -> Vec<Value> {
+        json_lines(&self.path("events.jsonl"))
+    }
+
+    /// Those of this kind.
+    pub fn lines_of(&self, kind: &str) -> Vec<Value> {
+        let lines = self.lines().into_iter();
+        lines.filter(|line| line["kind"] == kind).collect()
+    }
+
+    /// A file of the folder that holds JSON.
+    pub fn json(&self, name: &str) -> Value {
+        let text = std::fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        serde_json::from_slice(&text).expect("JSON")
+    }
+}
+
+/// The messages of this kind among `lines`.
+pub fn of_kind<'l>(lines: &'l [Value], kind: &str) -> Vec<&'l Value> {
+    lines.iter().filter(|line| line["kind"] == kind).collect()
 }
 
 /// The program of this build, to which arguments can be added. It keeps nothing in the folders of an installed package.
@@ -109,6 +133,33 @@ fn kill_at_panic(child: &Child) {
 /// Runs to the end, within [`TEST_TIMEOUT`].
 pub fn finish(command: &mut Command) -> Output {
     wait_for_output(start(command))
+}
+
+/// What a program has printed.
+pub struct Printed {
+    pub out: String,
+    pub err: String,
+}
+
+/// Runs to the end, with this exit code. The failure names the command and shows its configuration.
+#[track_caller]
+pub fn exits(code: i32, command: &mut Command) -> Printed {
+    let output = finish(command);
+    let (out, err) = (stdout(&output), stderr(&output));
+    let files = command
+        .get_args()
+        .skip_while(|argument| *argument != "--config");
+    let yaml = files
+        .skip(1)
+        .take(1)
+        .filter_map(|path| std::fs::read_to_string(path).ok());
+    let yaml: String = yaml.collect();
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{command:?}\n{yaml}\n{out}{err}"
+    );
+    Printed { out, err }
 }
 
 /// Waits for the end of a child whose output is piped; kills and fails it when it takes too long.
@@ -211,7 +262,7 @@ pub fn wait_until_some<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T
 }
 
 /// The JSON objects of a JSON-lines file; none while it does not exist. An incomplete line is skipped.
-pub fn json_lines(path: &Path) -> Vec<serde_json::Value> {
+pub fn json_lines(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let complete = text.rfind('\n').map_or("", |end| &text[..end]);
     complete

@@ -132,7 +132,7 @@ pub fn count_frames(path: &Path, track: u32) -> usize {
 
 /// Makes `path` by ffmpeg with `arguments`, separated by blanks.
 pub fn ffmpeg(arguments: &str, path: &Path) {
-    make(&arguments.split(' ').collect::<Vec<_>>(), path);
+    make(&arguments.split_whitespace().collect::<Vec<_>>(), path);
 }
 
 /// Matrix and range of a clip of one color.

@@ -14,6 +14,18 @@ macro_rules! assert_has {
     }};
 }
 
+/// Fails where a text does not have each of these parts exactly once.
+macro_rules! assert_once {
+    ($text:expr => $($part:expr),+ $(,)?) => {{
+        let text = &$text;
+        let text: &str = text.as_ref();
+        $({
+            let part: &str = $part;
+            assert_eq!(text.matches(part).count(), 1, "`{part}` in:\n{text}");
+        })+
+    }};
+}
+
 pub mod bench;
 pub mod child;
 pub mod classifier;

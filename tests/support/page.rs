@@ -100,14 +100,7 @@ pub struct Page {
 impl Page {
     pub fn start(yaml: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut users = Users::default();
-        for (name, role) in [
-            ("anna", WebRole::Administrator),
-            ("otto", WebRole::Operator),
-            ("vera", WebRole::Viewer),
-        ] {
-            users.add(name, role, PASSWORD).expect("a new user");
-        }
+        let mut users = three_users();
         let tokens = Scope::ALL.map(|(name, scope)| users.add_token(name, scope).expect("new"));
         let path = folder.path().join("users");
         users.save(&path).expect("written");
@@ -134,11 +127,28 @@ impl Page {
         assert_eq!(status(&answer), "204", "{answer}");
         let cookie = header(&answer, "set-cookie").expect("a session");
         assert_has!(cookie => "HttpOnly", "SameSite=Strict", "Path=/");
-        format!(
-            "Cookie: {}\r\n",
-            cookie.split(';').next().expect("a cookie")
-        )
+        session(&answer)
     }
+}
+
+/// A user of each role.
+pub fn three_users() -> Users {
+    let mut users = Users::default();
+    for (name, role) in [
+        ("anna", WebRole::Administrator),
+        ("otto", WebRole::Operator),
+        ("vera", WebRole::Viewer),
+    ] {
+        users.add(name, role, PASSWORD).expect("a new user");
+    }
+    users
+}
+
+/// The `Cookie` header of the session that an answer begins.
+pub fn session(answer: &str) -> String {
+    let cookie = header(answer, "set-cookie").expect("a session");
+    let cookie = cookie.split(';').next().expect("a cookie");
+    format!("Cookie: {cookie}\r\n")
 }
 
 pub fn web_config(yaml: &str) -> WebConfig {
@@ -237,6 +247,11 @@ pub fn header<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
 
 pub fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+}
+
+/// The body as JSON.
+pub fn body_json(answer: &str) -> Value {
+    serde_json::from_str(body(answer)).unwrap_or_else(|error| panic!("{error}: {answer}"))
 }
 
 /// A real daemon with a page.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jetwatch_config::{EncodingConfig, SourceUri};
-use jetwatch_media::{RingLimits, RingUnit, SourceStream};
+use jetwatch_media::{ClipFacts, ClipFile, RingLimits, RingUnit, SourceStream};
 use jetwatch_source::{Flow, FrameHandler, SourceContext, start};
 use jetwatch_telemetry::StopToken;
 use jetwatch_types::{
@@ -105,6 +105,17 @@ fn captured(
     wait_until_some("the source ends", || source.is_finished().then_some(()));
     source.join().expect("the source is sound");
     handler
+}
+
+/// Writes these units as a clip.
+pub fn write_clip(path: &std::path::Path, units: &[RingUnit]) -> ClipFacts {
+    let file = std::fs::File::create(path).expect("created");
+    let mut clip = ClipFile::begin(file, &units[0]).expect("begun");
+    for unit in units {
+        assert!(clip.accepts(unit));
+        clip.add(unit.clone()).expect("written");
+    }
+    clip.finish().expect("finished").1
 }
 
 /// All units of a stream.

@@ -69,11 +69,7 @@ pub fn run_on_each(
         if !cuda::is_real_gpu_only() {
             let text = cuda::run_on_double(test, &settings);
             check_counts(test, &library, &text);
-            let alive = "alive: contexts=0 streams=0 events=0 graphs=0 graph launches=0 modules=0 memory=0 bytes=0";
-            assert!(
-                text.contains(alive),
-                "{test}, {library}: something was not let go:\n{text}"
-            );
+            cuda::assert_let_go(&format!("{test}, {library}"), &text);
             printed.push(text);
         }
         if cuda::has_gpu() {

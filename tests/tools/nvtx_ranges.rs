@@ -16,7 +16,7 @@ use jetwatch_telemetry::{Stage, push_range};
 use serde_json::Value;
 use support::clips;
 use support::collector::{Collector, config};
-use support::daemon::{Setup, finish, stderr};
+use support::daemon::{Setup, exits, stderr};
 use support::onnx_runtime::library_is_missing;
 
 /// Frames of each of the two sources.
@@ -87,7 +87,8 @@ impl Counts {
 /// Runs the daemon to its end with these `options`; returns its statistics and the counts of the tool.
 fn count(setup: &Setup, options: &[&str]) -> (Value, Counts) {
     let (counts, stats) = (setup.path("counts"), setup.path("stats.json"));
-    let output = finish(
+    exits(
+        0,
         setup
             .command("run")
             .args(options)
@@ -96,7 +97,6 @@ fn count(setup: &Setup, options: &[&str]) -> (Value, Counts) {
             .env("NVTX_INJECTION64_PATH", build(setup.folder.path()))
             .env("NVTX_COUNTS", &counts),
     );
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let stats = fs::read(&stats).expect("statistics");
     let stats = serde_json::from_slice(&stats).expect("JSON");
     (stats, Counts::read(&counts))

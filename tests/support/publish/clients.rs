@@ -2,7 +2,7 @@
 //! Mosquitto's own clients, for any broker on the loopback interface.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
 use super::mosquitto::program;
@@ -21,6 +21,20 @@ pub fn publish(port: u16, topic: &str, payload: &str, options: &[&str]) -> bool 
         .status()
         .expect("mosquitto_pub starts")
         .success()
+}
+
+/// Publishes each line with QoS 1, all on one connection.
+pub fn publish_lines(port: u16, topic: &str, lines: &str) {
+    let mut publisher = Command::new(program("mosquitto_pub"))
+        .args(["-h", "127.0.0.1", "-p", &port.to_string()])
+        .args(["-q", "1", "-t", topic, "-l"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("mosquitto_pub starts");
+    let mut input = publisher.stdin.take().expect("a pipe");
+    input.write_all(lines.as_bytes()).expect("it reads");
+    drop(input);
+    assert!(publisher.wait().expect("it ends").success());
 }
 
 /// Retained messages at `base` and below, by the rest of their topics: that of `base` itself is empty.
