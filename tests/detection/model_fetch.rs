@@ -88,6 +88,26 @@ impl Target {
         )
     }
 
+    /// The same, which gives the file and leaves nothing else.
+    fn fetch_whole(&mut self, server: &FileServer) {
+        self.fetch_verified(server)
+            .unwrap_or_else(|error| panic!("{error}"));
+        assert!(self.has_only_file());
+    }
+
+    /// The same, which fails and gives no file.
+    fn refusal(&mut self, server: &FileServer) -> String {
+        let reason = reason(self.fetch_verified(server));
+        assert!(self.has_no_file(), "{reason}");
+        reason
+    }
+
+    /// Puts an unfinished file there, of this length and from this address and entity tag.
+    fn write_part(&self, len: usize, url: &str, tag: &str) {
+        fs::write(self.path("net.onnx.part"), vec![9; len]).expect("written");
+        fs::write(self.path("net.onnx.part.from"), format!("{url}\n{tag}\n")).expect("written");
+    }
+
     /// Whether the folder holds only the file.
     fn has_only_file(&self) -> bool {
         let names: Vec<_> = fs::read_dir(self.folder.path())
@@ -95,6 +115,11 @@ impl Target {
             .map(|entry| entry.expect("an entry").file_name())
             .collect();
         names == ["net.onnx"] && fs::read(self.path("net.onnx")).expect("it is there") == file()
+    }
+
+    fn files(&self) -> usize {
+        let files = fs::read_dir(self.folder.path());
+        files.expect("it is there").count()
     }
 
     fn has_no_file(&self) -> bool {
@@ -106,6 +131,11 @@ impl Target {
             .ok()
             .map(|metadata| metadata.len())
     }
+}
+
+/// Why a download fails.
+fn reason(result: Result<DownloadResult, FetchError>) -> String {
+    result.expect_err("it fails").to_string()
 }
 
 fn serve(answers: Vec<Answer>) -> FileServer {
@@ -139,22 +169,11 @@ fn broken_download_is_resumed() {
         Answer::File,
     ]);
     let mut place = Target::new();
-    place
-        .fetch_verified(&server)
-        .expect("it comes in three parts");
-    assert!(place.has_only_file());
+    place.fetch_whole(&server);
     let requests = server.requests();
     assert!(!requests[0].contains("\nrange:"), "{}", requests[0]);
-    assert!(
-        requests[1].contains("range: bytes=100000-") && requests[1].contains("if-range: \"v1\""),
-        "{}",
-        requests[1]
-    );
-    assert!(
-        requests[2].contains("range: bytes=150000-"),
-        "{}",
-        requests[2]
-    );
+    assert_has!(requests[1] => "range: bytes=100000-", "if-range: \"v1\"");
+    assert_has!(requests[2] => "range: bytes=150000-");
     assert_eq!(place.waits.len(), 2);
 }
 
@@ -167,16 +186,10 @@ fn later_call_resumes_partial_download() {
         Answer::File,
     ]);
     let mut place = Target::new();
-    let error = place
-        .fetch_verified(&server)
-        .expect_err("it breaks three times")
-        .to_string();
+    let error = place.refusal(&server);
     assert_has!(error => "failed after 3 attempts", "70000 bytes are kept");
-    assert!(place.has_no_file() && place.part_len() == Some(70_000));
-    place
-        .fetch_verified(&server)
-        .expect("the server is well again");
-    assert!(place.has_only_file());
+    assert_eq!(place.part_len(), Some(70_000));
+    place.fetch_whole(&server);
     assert!(server.requests()[3].contains("range: bytes=70000-"));
 }
 
@@ -197,10 +210,7 @@ fn replaced_file_is_downloaded_again() {
         format!("{}\n\"old\"\n", new.url()),
     )
     .expect("written");
-    place
-        .fetch_verified(&new)
-        .expect("the tag tells that all is new");
-    assert!(place.has_only_file());
+    place.fetch_whole(&new);
     assert!(new.requests()[0].contains("if-range: \"old\""));
 }
 
@@ -208,44 +218,25 @@ fn replaced_file_is_downloaded_again() {
 fn stale_partial_files_are_discarded() {
     let server = serve(vec![Answer::File]);
     let mut place = Target::new();
-    fs::write(place.path("net.onnx.part"), vec![9; 50_000]).expect("written");
-    fs::write(place.path("net.onnx.part.from"), "http://elsewhere/\n\n").expect("written");
-    place.fetch_verified(&server).expect("it starts again");
-    assert!(place.has_only_file());
+    place.write_part(50_000, "http://elsewhere/", "");
+    place.fetch_whole(&server);
     assert!(!server.requests()[0].contains("\nrange:"));
 
     let mut place = Target::new();
-    fs::write(place.path("net.onnx.part"), vec![9; 50_000]).expect("written");
-    fs::write(
-        place.path("net.onnx.part.from"),
-        format!("{}\n\"v1\"\n", server.url()),
-    )
-    .expect("written");
-    place
-        .fetch_verified(&server)
-        .expect("the hash is wrong once, then right");
-    assert!(place.has_only_file());
+    place.write_part(50_000, &server.url(), "\"v1\"");
+    place.fetch_whole(&server);
     assert_eq!(server.requests().len(), 3);
 
     let mut place = Target::new();
-    fs::write(place.path("net.onnx.part"), vec![9; LEN + 1]).expect("written");
-    fs::write(
-        place.path("net.onnx.part.from"),
-        format!("{}\n\"v1\"\n", server.url()),
-    )
-    .expect("written");
-    place
-        .fetch_verified(&server)
-        .expect("too long a part is no part");
-    assert!(place.has_only_file());
+    place.write_part(LEN + 1, &server.url(), "\"v1\"");
+    place.fetch_whole(&server);
 }
 
 #[test]
 fn server_without_ranges_sends_full_file() {
     let server = serve(vec![Answer::CutAfter(100_000), Answer::Whole]);
     let mut place = Target::new();
-    place.fetch_verified(&server).expect("it starts again");
-    assert!(place.has_only_file());
+    place.fetch_whole(&server);
 
     let server = serve(vec![
         Answer::CutAfter(100_000),
@@ -253,10 +244,7 @@ fn server_without_ranges_sends_full_file() {
         Answer::File,
     ]);
     let mut place = Target::new();
-    place
-        .fetch_verified(&server)
-        .expect("a wrong part is not used");
-    assert!(place.has_only_file());
+    place.fetch_whole(&server);
     assert!(
         place.waits[1].contains("another range"),
         "{:?}",
@@ -270,37 +258,24 @@ fn wrong_content_length_is_detected() {
         // A known length is compared before anything is written.
         let server = serve(vec![Answer::Announced(announced)]);
         let mut place = Target::new();
-        let error = place
-            .fetch_verified(&server)
-            .expect_err("another length")
-            .to_string();
+        let error = place.refusal(&server);
         let wanted = format!("found {announced} bytes, expected {LEN}");
-        assert!(error.contains(&wanted) && place.has_no_file(), "{error}");
+        assert_has!(error => &wanted);
         assert_eq!((server.requests().len(), place.part_len()), (1, Some(0)));
     }
     // Too long, with nothing known but the hash: the connection ends early each time.
     let server = serve(vec![Answer::Announced(LEN + 1)]);
     let mut place = Target::new();
     let known = Sha256Digest::of(&file());
-    let error = place
-        .fetch(&server.url(), None, Some(known))
-        .expect_err("it ends early")
-        .to_string();
-    assert!(
-        error.contains("failed after") && place.has_no_file(),
-        "{error}"
-    );
+    let error = reason(place.fetch(&server.url(), None, Some(known)));
+    assert_has!(error => "failed after");
+    assert!(place.has_no_file());
     // Too short: found by the hash.
     let server = serve(vec![Answer::Announced(LEN - 1)]);
     let mut place = Target::new();
-    let error = place
-        .fetch(&server.url(), None, Some(known))
-        .expect_err("the last byte is missing")
-        .to_string();
-    assert!(
-        error.contains("found SHA-256") && place.has_no_file(),
-        "{error}"
-    );
+    let error = reason(place.fetch(&server.url(), None, Some(known)));
+    assert_has!(error => "found SHA-256");
+    assert!(place.has_no_file());
     // A missing length is not an error.
     let server = serve(vec![Answer::Unannounced]);
     let mut place = Target::new();
@@ -314,21 +289,10 @@ fn wrong_content_length_is_detected() {
 fn file_with_wrong_hash_is_discarded() {
     let server = serve(vec![Answer::Other]);
     let mut place = Target::new();
-    let error = place
-        .fetch_verified(&server)
-        .expect_err("other bytes")
-        .to_string();
-    assert!(
-        error.contains(&Sha256Digest::of(&vec![7; LEN]).to_string())
-            && error.contains(&Sha256Digest::of(&file()).to_string()),
-        "{error}"
-    );
-    assert_eq!(
-        fs::read_dir(place.folder.path())
-            .expect("it is there")
-            .count(),
-        0
-    );
+    let error = place.refusal(&server);
+    let [found, wanted] = [vec![7; LEN], file()].map(|bytes| Sha256Digest::of(&bytes).to_string());
+    assert_has!(error => &found, &wanted);
+    assert_eq!(place.files(), 0);
     // Without a hash this is not detected; the caller gets the hash of the received file.
     let fetched = place
         .fetch(&server.url(), None, None)
@@ -353,17 +317,11 @@ fn redirects_are_followed_up_to_limit() {
     let target = serve(vec![Answer::CutAfter(1000), Answer::File]);
     let server = serve(vec![Answer::Redirect(target.url())]);
     let mut place = Target::new();
-    place
-        .fetch_verified(&server)
-        .expect("it is followed each time");
-    assert!(place.has_only_file());
+    place.fetch_whole(&server);
     assert!(target.requests()[1].contains("range: bytes=1000-"));
 
     let circle = serve(vec![Answer::Redirect("/models/net.onnx".to_owned())]);
-    let error = Target::new()
-        .fetch_verified(&circle)
-        .expect_err("a circle")
-        .to_string();
+    let error = Target::new().refusal(&circle);
     assert_has!(error => "redirection loop");
 }
 
@@ -376,10 +334,7 @@ fn client_errors_are_permanent_and_server_errors_are_retried() {
     ] {
         let server = serve(vec![Answer::Status(status, "")]);
         let mut place = Target::new();
-        let error = place
-            .fetch_verified(&server)
-            .expect_err("a refusal")
-            .to_string();
+        let error = place.refusal(&server);
         assert_has!(error => &format!("returned {status}"), wanted);
         assert_eq!(server.requests().len(), 1);
     }
@@ -390,8 +345,7 @@ fn client_errors_are_permanent_and_server_errors_are_retried() {
             Answer::File,
         ]);
         let mut place = Target::new();
-        place.fetch_verified(&server).expect("it passes");
-        assert!(place.has_only_file());
+        place.fetch_whole(&server);
         assert!(
             place.waits[0].contains(&status.to_string()),
             "{:?}",
@@ -399,10 +353,7 @@ fn client_errors_are_permanent_and_server_errors_are_retried() {
         );
     }
     let server = serve(vec![Answer::Status(503, "")]);
-    let error = Target::new()
-        .fetch_verified(&server)
-        .expect_err("it does not pass")
-        .to_string();
+    let error = Target::new().refusal(&server);
     assert_has!(error => "failed after 3 attempts", "the server has an error");
     assert_once!(error => "http://");
 }
@@ -416,10 +367,7 @@ fn silent_server_times_out() {
     ]);
     let mut place = Target::new();
     place.retry.stall = Duration::from_secs(2);
-    place
-        .fetch_verified(&server)
-        .expect("the third answer is good");
-    assert!(place.has_only_file());
+    place.fetch_whole(&server);
     assert!(
         server.requests()[2].contains("range: bytes=100000-"),
         "what came is used"
@@ -438,24 +386,12 @@ fn closed() -> String {
 
 #[test]
 fn unreachable_server_is_reported() {
-    let error = Target::new()
-        .fetch(&format!("{}/x", closed()), None, None)
-        .expect_err("no server listens")
-        .to_string();
-    assert!(
-        error.contains("failed after") && error.to_lowercase().contains("refused"),
-        "{error}"
-    );
-    let error = Target::new()
-        .fetch("http://no-such-host.invalid/x", None, None)
-        .expect_err("no such host")
-        .to_string();
+    let error = reason(Target::new().fetch(&format!("{}/x", closed()), None, None));
+    assert_has!(error.to_lowercase() => "failed after", "refused");
+    let error = reason(Target::new().fetch("http://no-such-host.invalid/x", None, None));
     assert_has!(error => "name cannot be resolved", "HTTPS_PROXY");
     for url in ["", "x", "ftp://127.0.0.1/x"] {
-        let error = Target::new()
-            .fetch(url, None, None)
-            .expect_err(url)
-            .to_string();
+        let error = reason(Target::new().fetch(url, None, None));
         assert!(!error.is_empty(), "{url}");
     }
 }
@@ -466,12 +402,8 @@ fn full_disk_and_invalid_folder_are_reported() {
     let mut place = Target::new();
     // `/dev/full` in place of a full disk.
     std::os::unix::fs::symlink("/dev/full", place.path("net.onnx.part")).expect("a link");
-    let error = place
-        .fetch_verified(&server)
-        .expect_err("no room")
-        .to_string();
+    let error = place.refusal(&server);
     assert_has!(error => "cannot write", "free disk space");
-    assert!(place.has_no_file());
 
     let mut place = Target::new();
     fs::write(place.path("net.onnx"), "").expect("written");
@@ -614,12 +546,7 @@ fn fetch_lists_entries_and_keeps_other_folders() {
         .expect("it runs");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_has!(stderr => "describes another file", "--force");
-    assert_eq!(
-        fs::read_dir(place.folder.path())
-            .expect("it is there")
-            .count(),
-        1
-    );
+    assert_eq!(place.files(), 1);
 }
 
 #[test]
