@@ -29,7 +29,7 @@ use jetwatch_files::Sha256Digest;
 use onnx_graph::{Attribute, FLOAT, Graph, INT64};
 use serde_json::Value;
 use support::clips;
-use support::daemon::{Setup, exits, finish, stderr};
+use support::daemon::{Setup, exits, finish, stderr, stdout};
 use virtual_jetson::VirtualJetson;
 
 const WIDTH: usize = 128;
@@ -164,9 +164,7 @@ fn run(setup: &Setup, mut command: Command) -> (Vec<Vec<f64>>, Value, String) {
     command.arg("--dump-detections").arg(&dump);
     command.arg("--stats").arg(&stats);
     let text = exits(0, &mut command).err;
-    let stats = fs::read_to_string(stats).expect("it was written");
-    let stats = serde_json::from_str(&stats).expect("JSON");
-    (detections(&dump), stats, text)
+    (detections(&dump), setup.json("stats.json"), text)
 }
 
 /// Detections of ONNX Runtime on the scene of `setup`.
@@ -387,8 +385,7 @@ fn auto_backend_uses_tensorrt_or_logs_reason() {
     let setup = setup("backend: auto, tensorrt: {engines: engines}", 5, None);
     let check = |command: &mut Command| {
         let output = finish(command);
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        (text, stderr(&output))
+        (stdout(&output), stderr(&output))
     };
     // No GPU: nothing is wrong.
     let (printed, aside) = check(&mut setup.command("check"));
@@ -415,19 +412,10 @@ fn engine_build_and_failure_are_published() {
         return;
     };
     let setup = setup(BUILDING, 5, None);
-    let states = || {
-        let text = fs::read_to_string(setup.path("events.jsonl")).expect("it was written");
-        let lines = text
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        lines
-            .filter(|line| line["kind"] == "detector")
-            .collect::<Vec<_>>()
-    };
     let mut run = command(&setup, "run", &double);
     run.env("JETWATCH_DOUBLE_BUILD_MS", "2500");
     exits(0, &mut run);
-    let reported = states();
+    let reported = setup.lines_of("detector");
     let names: Vec<&str> = reported
         .iter()
         .map(|line| line["state"].as_str().expect("a text"))
@@ -453,7 +441,7 @@ fn engine_build_and_failure_are_published() {
     let mut run = command(&setup, "run", &double);
     run.env("JETWATCH_DOUBLE_FAIL", "unsupported-layer");
     exits(1, &mut run);
-    let reported = states();
+    let reported = setup.lines_of("detector");
     let last = reported.last().expect("progress was reported");
     assert_eq!(last["state"], "failed", "{reported:?}");
     let reason = last["reason"].as_str().expect("a text");
@@ -493,18 +481,14 @@ fn layers_are_timed_with_tensorrt() {
         return;
     }
     let output = tempfile::tempdir().expect("a folder");
-    let layers = |mut bench: Command| {
+    let layers = |code: i32, mut bench: Command| {
         bench.args(["--only", "layers", "--json", "--output"]);
         bench.arg(output.path());
-        bench.args(["--frames", "7", "--preload", "3"]);
-        let output = finish(&mut bench);
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        (output.status.code(), text, stderr(&output))
+        exits(code, bench.args(["--frames", "7", "--preload", "3"]))
     };
     for double in doubles {
         let setup = setup(BUILDING, 5, None);
-        let (code, printed, aside) = layers(command(&setup, "bench", &double));
-        assert_eq!(code, Some(0), "{aside}");
+        let printed = layers(0, command(&setup, "bench", &double)).out;
         let numbers: Value = serde_json::from_str(&printed).expect("JSON");
         let each = numbers["layers"].as_array().expect("a list");
         assert!(!each.is_empty(), "{printed}");
@@ -527,18 +511,17 @@ fn layers_are_timed_with_tensorrt() {
         assert!(times.is_sorted_by(|a, b| a >= b), "{printed}");
     }
     let setup = setup("backend: scripted", 5, None);
-    let (code, printed, aside) = layers(setup.command("bench"));
-    assert_eq!((code, printed.as_str()), (Some(1), ""), "{aside}");
-    assert_has!(aside => "the scripted detector has no layers");
+    let printed = layers(1, setup.command("bench"));
+    assert_eq!(printed.out, "", "{}", printed.err);
+    assert_has!(printed.err => "the scripted detector has no layers");
 }
 
 /// `jetwatch bench --ablation` with further arguments.
-fn ablation(setup: &Setup, library: &Path, more: &[&str]) -> (Option<i32>, String) {
+fn ablation(code: i32, setup: &Setup, library: &Path, more: &[&str]) -> String {
     let mut bench = command(setup, "bench", library);
     bench.arg("--output").arg(setup.path("out"));
     bench.args(["--ablation", "--warmup", "0", "--frames", "24"]);
-    let output = finish(bench.args(more));
-    (output.status.code(), stderr(&output))
+    exits(code, bench.args(more)).err
 }
 
 /// Runtime of the network in each step, and mean number of frames per batch.
@@ -588,11 +571,9 @@ fn steps_of_an_ablation_build_their_engines_where_they_may() {
     };
     let settings = format!("{TAKING}, batch_size: 2, batch_timeout_ms: 500, interval: 1");
     let setup = setup(&settings, 50, None);
-    let (code, printed) = ablation(&setup, double, &[]);
-    assert_eq!(code, Some(1), "{printed}");
-    assert_has!(printed => "jetwatch engine build");
-    let (code, printed) = ablation(&setup, double, &["--set", "detector.tensorrt.build=allow"]);
-    assert_eq!(code, Some(0), "{printed}");
+    assert_has!(ablation(1, &setup, double, &[]) => "jetwatch engine build");
+    let allowed = ["--set", "detector.tensorrt.build=allow"];
+    ablation(0, &setup, double, &allowed);
     let all = steps(&setup);
     assert!(
         all.len() == 4 && all.iter().all(|(runs, _)| runs.starts_with("tensorrt")),
@@ -615,29 +596,17 @@ fn doctor_compares_and_times_both_runtimes() {
         let json = setup.path("doctor.json");
         let mut doctor = command(&setup, "doctor", &double);
         doctor.arg("--detector").arg("--json").arg(&json);
-        let output = exits(0, &mut doctor);
-        let (printed, aside) = (&output.out, output.err);
-        for wanted in [
+        assert_has!(exits(0, &mut doctor).out =>
             "unknown recorded: ",
             "ok     tensorrt: tensorrt, cells in fp32",
             "ok     onnx: onnx, cells in fp32",
             "ok     tensorrt and onnx detections: 100.0 % of",
             "ok     tensorrt speed: ",
             "gpu_network",
-            "verdict: the detector works on this machine",
-        ] {
-            assert!(
-                printed.contains(wanted),
-                "{wanted:?} is not in\n{printed}\n{aside}"
-            );
-        }
-        let text = fs::read_to_string(json).expect("it was written");
-        let numbers: Value = serde_json::from_str(&text).expect("JSON");
-        assert_eq!(numbers["numbers"]["is_proven"], true, "{text}");
-        assert!(
-            numbers["numbers"]["tensorrt"]["fps"].as_f64() > Some(0.0),
-            "{text}"
-        );
+            "verdict: the detector works on this machine");
+        let numbers = &setup.json("doctor.json")["numbers"];
+        assert_eq!(numbers["is_proven"], true, "{numbers}");
+        assert!(numbers["tensorrt"]["fps"].as_f64() > Some(0.0), "{numbers}");
     }
 }
 
@@ -648,32 +617,18 @@ fn doctor_and_check_detect_diverging_detector() {
     }
     let setup = setup("backend: auto", 5, None);
     let golden = setup.path("model/golden.json");
-    let check = |options: &[&str]| {
-        let output = finish(setup.command("check").args(options));
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        (output.status.code(), text)
-    };
+    let check = |code: i32, options: &[&str]| exits(code, setup.command("check").args(options)).out;
     let model = setup.path("model").display().to_string();
     let prove = ["--models", "--prove", &model];
-    let (code, printed) = check(&["--models"]);
-    assert_eq!(code, Some(0), "{printed}");
+    let printed = check(0, &["--models"]);
     assert!(!printed.contains("recorded"), "{printed}");
-    let (code, printed) = check(&prove);
-    assert_eq!(code, Some(1), "{printed}");
-    assert_has!(printed => "golden.json is missing");
+    assert_has!(check(1, &prove) => "golden.json is missing");
     let mut record = setup.command("doctor");
     record.arg("--detector").arg("--record").arg(&golden);
     exits(0, &mut record);
-    let doctor = || {
-        let output = finish(setup.command("doctor").arg("--detector"));
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        (output.status.code(), text)
-    };
-    let (code, printed) = doctor();
-    assert_eq!(code, Some(0), "{printed}");
-    assert_has!(printed => "ok     onnx detections: 100.0 % of", "unknown tensorrt: ", "unknown results prove nothing");
-    let (code, printed) = check(&prove);
-    assert_eq!(code, Some(0), "{printed}");
+    let doctor = |code: i32| exits(code, setup.command("doctor").arg("--detector")).out;
+    assert_has!(doctor(0) => "ok     onnx detections: 100.0 % of", "unknown tensorrt: ", "unknown results prove nothing");
+    let printed = check(0, &prove);
     assert_has!(printed => "ok     recorded model: onnx, cells in fp32", ": 100.0 % of", "ok     detector: ");
     assert!(
         !printed.contains("broker") && !printed.contains("source cam"),
@@ -692,13 +647,9 @@ fn doctor_and_check_detect_diverging_detector() {
         }
     }
     fs::write(&golden, moved.to_string()).expect("written");
-    let (code, printed) = doctor();
-    assert_eq!(code, Some(1), "{printed}");
-    assert_has!(printed => "wrong  onnx detections: ", "verdict: the detector does not work correctly");
+    assert_has!(doctor(1) => "wrong  onnx detections: ", "verdict: the detector does not work correctly");
     for options in [&prove[..], &["--models"], &[]] {
-        let (code, printed) = check(options);
-        assert_eq!(code, Some(1), "{printed}");
-        assert_has!(printed => "wrong  recorded model: ");
+        assert_has!(check(1, options) => "wrong  recorded model: ");
     }
 
     let mut other: Value = serde_json::from_str(&text).expect("JSON");
@@ -706,16 +657,10 @@ fn doctor_and_check_detect_diverging_detector() {
         image["sha256"] = "0".repeat(64).into();
     }
     fs::write(&golden, other.to_string()).expect("written");
-    let (code, printed) = doctor();
-    assert_eq!(code, Some(0), "{printed}");
-    assert_has!(printed => "images differ from the");
+    assert_has!(doctor(0) => "images differ from the");
     for (options, state) in [(&prove[..], "wrong "), (&["--models"], "unknown")] {
-        let (code, printed) = check(options);
-        assert_eq!(code, Some(i32::from(state != "unknown")), "{printed}");
-        assert!(
-            printed.contains(&format!("{state} recorded model: ")),
-            "{printed}"
-        );
+        let printed = check(i32::from(state != "unknown"), options);
+        assert_has!(printed => &format!("{state} recorded model: "));
     }
 }
 
@@ -827,8 +772,9 @@ fn jetson_images_reach_network_without_copy() {
     assert!(jetson.elements.activity().iter().all(|work| !work.cpu_copy));
 
     // `check` has the same plan.
-    let output = finish(&mut jetson.command(&jetson.setup(BUILDING), "check"));
-    let output = String::from_utf8_lossy(&output.stdout).into_owned();
+    let output = stdout(&finish(
+        &mut jetson.command(&jetson.setup(BUILDING), "check"),
+    ));
     assert_has!(output =>
         "images: read by the GPU in NVMM, without a copy", "scale by VIC (nvvidconv, 256×192 NV12 in NVMM to 128×96 BGRx in NVMM)");
 }
