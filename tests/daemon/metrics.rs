@@ -476,8 +476,8 @@ fn the_daemon_counts_what_it_does_and_forgets_removed_sources() {
     fs::write(&daemon.setup.config, yaml(&[gate], "", "off")).expect("written");
     signal(&daemon.child, Signal::HUP);
     let refused = wait_until_some("the refusal", || {
-        let reloads = daemon.setup.lines_of("reload").into_iter();
-        reloads.filter(|line| line["state"] == "refused").next()
+        let mut reloads = daemon.setup.lines_of("reload").into_iter();
+        reloads.find(|line| line["state"] == "refused")
     });
     assert_eq!(refused["problems"][0]["key"], "metrics", "{refused}");
     let address = daemon.address;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Shared by the integration tests. Each test binary uses a part of it.
-#![allow(dead_code)]
+#![allow(dead_code, unused_macros)]
 
 /// Fails where a text lacks one of these parts: `assert_has!(log => "online", "offline")`.
 macro_rules! assert_has {
