@@ -223,7 +223,7 @@ fn fragment_that_cannot_give_video_fails_permanently() {
         ("videotestsrc ! filesink location=/dev/null", "no free source pad"),
         ("videotestsrc ! audioconvert", "could not link"),
         ("nosuchelement", "nosuchelement"),
-        ("videotestsrc ! ", "videotestsrc"),
+        ("videotestsrc ! ", "syntax error"),
         ("videotestsrc foo=bar", "foo"),
     ];
     for (fragment, expected) in rows {
