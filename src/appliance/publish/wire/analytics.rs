@@ -8,11 +8,12 @@ use serde::Serialize;
 
 use super::body::FrameBody;
 use super::media::RecordingBody;
-use super::value::{Device, EventId, Group, Label, Latency, SourceName, SpoolId, TrackNumber, Utc};
-use super::words::{AnalyticsType, SideWord};
-use super::{
-    Encoder, Number, SCHEMA_VERSION, Timestamp, frame_body, latency, schema, whole_milliseconds,
+use super::value::{
+    EventId, Group, Label, Latency, Names, SourceName, SpoolId, TrackNumber, Utc,
+    whole_milliseconds,
 };
+use super::words::{AnalyticsType, SideWord};
+use super::{Number, Timestamp};
 use crate::AnalyticsMessage;
 use jetwatch_config::{LineRule, SceneRules, ZoneRule};
 use jetwatch_types::{AnalyticsEventKind, Crossings, FrameMeta, ZoneCount};
@@ -21,11 +22,6 @@ use jetwatch_types::{AnalyticsEventKind, Crossings, FrameMeta, ZoneCount};
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "analytics", title = "Analytics event", deny_unknown_fields)]
 pub(super) struct AnalyticsEventBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    version: u32,
-    #[schemars(extend("const" = "analytics"))]
-    kind: &'static str,
-    device: Device<'a>,
     source: SourceName<'a>,
     #[serde(rename = "type")]
     event_type: AnalyticsType,
@@ -51,7 +47,7 @@ pub(super) struct AnalyticsEventBody<'a> {
     frame: FrameBody,
     /// The clip that is being recorded and holds the frame.
     #[serde(skip_serializing_if = "Option::is_none")]
-    recording: Option<RecordingBody<'a>>,
+    pub recording: Option<RecordingBody<'a>>,
     /// Only on MQTT. A subscriber that has seen the same `spool` and `seq` before may ignore the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     spool: Option<SpoolId>,
@@ -64,25 +60,10 @@ pub(super) struct AnalyticsEventBody<'a> {
     late_ms: Option<u64>,
 }
 
-impl<'a> AnalyticsEventBody<'a> {
-    /// The same in the clip `recording`.
-    pub(super) fn with_recording(self, recording: Option<&'a str>) -> Self {
-        Self {
-            recording: recording.map(RecordingBody::new),
-            ..self
-        }
-    }
-}
-
 /// Objects in a zone, published at the start and after changes, at most once in `publish.update_interval_ms`.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "zone", title = "Zone", deny_unknown_fields)]
 pub(super) struct ZoneBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    version: u32,
-    #[schemars(extend("const" = "zone"))]
-    kind: &'static str,
-    device: Device<'a>,
     source: SourceName<'a>,
     /// Name of the zone.
     zone: &'a str,
@@ -131,11 +112,6 @@ struct ZoneGroupCountBody<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "line", title = "Line", deny_unknown_fields)]
 pub(super) struct LineBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    version: u32,
-    #[schemars(extend("const" = "line"))]
-    kind: &'static str,
-    device: Device<'a>,
     source: SourceName<'a>,
     /// Name of the line.
     line: &'a str,
@@ -183,16 +159,17 @@ struct GroupCrossingsBody<'a> {
     to_right: u64,
 }
 
-impl Encoder {
-    pub(super) fn analytics_event<'a>(
-        &'a self,
+impl<'a> AnalyticsEventBody<'a> {
+    /// Without what is recorded of it.
+    pub(super) fn new(
+        names: Names<'a>,
         source: &'a str,
         rules: &'a SceneRules,
         frame: &FrameMeta,
         message: &AnalyticsMessage,
         now: Timestamp,
         number: Option<Number>,
-    ) -> AnalyticsEventBody<'a> {
+    ) -> Self {
         let event = &message.event;
         let zone = |index: usize| rules.zones.get(index).map(|rule| rule.name.as_str());
         let line = |index: usize| rules.lines.get(index).map(|rule| rule.name.as_str());
@@ -240,10 +217,7 @@ impl Encoder {
             AnalyticsEventKind::Moving => (AnalyticsType::Moving, None),
         };
         let id = message.started_at.zip(event.track);
-        AnalyticsEventBody {
-            version: SCHEMA_VERSION,
-            kind: "analytics",
-            device: Device(&self.device),
+        Self {
             source: SourceName(source),
             event_type,
             name,
@@ -253,105 +227,105 @@ impl Encoder {
                 track,
             }),
             track_id: event.track.map(|track| TrackNumber(track.0)),
-            label: event.class.map(|class| self.label(class)),
-            group: event.class.and_then(|class| self.group(class)),
+            label: event.class.map(|class| names.label(class)),
+            group: event.class.and_then(|class| names.group(class)),
             to: side,
             count,
             duration_ms,
             at: Utc(event.at),
-            latency_ms: latency(frame, now),
-            frame: frame_body(frame),
+            latency_ms: Latency::new(frame, now),
+            frame: frame.into(),
             recording: None,
             spool: number.map(|number| number.spool),
             seq: number.map(|number| number.seq),
             late_ms: None,
         }
     }
+}
 
-    pub(super) fn zone<'a>(
-        &'a self,
+impl<'a> ZoneBody<'a> {
+    pub(super) fn new(
+        names: Names<'a>,
         source: &'a str,
         rule: &'a ZoneRule,
         present: &[ZoneCount],
         overcrowded: Option<bool>,
         at: SystemTime,
-    ) -> ZoneBody<'a> {
+    ) -> Self {
         let of_label = |class: &ZoneCount| ZoneCountBody {
-            label: self.label(class.class),
+            label: names.label(class.class),
             count: class.count,
         };
-        ZoneBody {
-            version: SCHEMA_VERSION,
-            kind: "zone",
-            device: Device(&self.device),
+        Self {
             source: SourceName(source),
             zone: &rule.name,
             count: present.iter().map(|class| class.count).sum(),
             present: present.iter().map(of_label).collect(),
-            groups: self.zone_groups(present),
+            groups: of_groups(
+                names,
+                present,
+                |entry| entry.class,
+                |group, members| ZoneGroupCountBody {
+                    group,
+                    count: members.iter().map(|entry| entry.count).sum(),
+                },
+            ),
             object_threshold: rule.object_threshold,
             overcrowded,
             changed_at: Utc(at),
         }
     }
+}
 
-    pub(super) fn line<'a>(
-        &'a self,
+impl<'a> LineBody<'a> {
+    pub(super) fn new(
+        names: Names<'a>,
         source: &'a str,
         rule: &'a LineRule,
         crossings: &[Crossings],
         since: SystemTime,
         at: SystemTime,
-    ) -> LineBody<'a> {
+    ) -> Self {
         let of_label = |class: &Crossings| CrossingsBody {
-            label: self.label(class.class),
+            label: names.label(class.class),
             to_left: class.to_left,
             to_right: class.to_right,
         };
-        LineBody {
-            version: SCHEMA_VERSION,
-            kind: "line",
-            device: Device(&self.device),
+        Self {
             source: SourceName(source),
             line: &rule.name,
             to_left: crossings.iter().map(|class| class.to_left).sum(),
             to_right: crossings.iter().map(|class| class.to_right).sum(),
             crossings: crossings.iter().map(of_label).collect(),
-            groups: self.line_groups(crossings),
+            groups: of_groups(
+                names,
+                crossings,
+                |entry| entry.class,
+                |group, members| GroupCrossingsBody {
+                    group,
+                    to_left: members.iter().map(|entry| entry.to_left).sum(),
+                    to_right: members.iter().map(|entry| entry.to_right).sum(),
+                },
+            ),
             since: Utc(since),
             changed_at: Utc(at),
         }
     }
+}
 
-    /// Sums over the labels of each group, in the order of the configuration.
-    fn zone_groups(&self, present: &[ZoneCount]) -> Vec<ZoneGroupCountBody<'_>> {
-        let of_group = |(index, name)| {
-            let is_member =
-                |entry: &&ZoneCount| self.classes.group_index(entry.class) == Some(index);
-            let mut members = present.iter().filter(is_member).peekable();
-            members.peek()?;
-            Some(ZoneGroupCountBody {
-                group: Group(name),
-                count: members.map(|entry| entry.count).sum(),
-            })
-        };
-        let groups = self.classes.groups().iter().map(String::as_str);
-        groups.enumerate().filter_map(of_group).collect()
-    }
-
-    /// Sums over the labels of each group, in the order of the configuration.
-    fn line_groups(&self, crossings: &[Crossings]) -> Vec<GroupCrossingsBody<'_>> {
-        let of_group = |(index, name)| {
-            let is_member =
-                |entry: &&Crossings| self.classes.group_index(entry.class) == Some(index);
-            let members: Vec<&Crossings> = crossings.iter().filter(is_member).collect();
-            (!members.is_empty()).then(|| GroupCrossingsBody {
-                group: Group(name),
-                to_left: members.iter().map(|entry| entry.to_left).sum(),
-                to_right: members.iter().map(|entry| entry.to_right).sum(),
-            })
-        };
-        let groups = self.classes.groups().iter().map(String::as_str);
-        groups.enumerate().filter_map(of_group).collect()
-    }
+/// What `make` makes of each group, in the order of the configuration, and of those of `entries` whose class is in it. Without groups
+/// of which there is none.
+fn of_groups<'a, E, B>(
+    names: Names<'a>,
+    entries: &[E],
+    class: impl Fn(&E) -> u16,
+    make: impl Fn(Group<'a>, &[&E]) -> B,
+) -> Vec<B> {
+    let of_group = |(index, name): (usize, &'a String)| {
+        let is_member = |entry: &&E| names.0.group_index(class(entry)) == Some(index);
+        let members: Vec<&E> = entries.iter().filter(is_member).collect();
+        (!members.is_empty()).then(|| make(Group(name), &members))
+    };
+    let groups = names.0.groups().iter().enumerate();
+    groups.filter_map(of_group).collect()
 }

@@ -4,27 +4,48 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::body::{CountBody, GroupCountBody};
-use super::value::{Device, Group, Label, SourceName, Utc};
-use super::{Encoder, SCHEMA_VERSION, schema, write};
+use super::value::{Group, Label, SourceName, Utc};
 use crate::Publication;
+
+/// The number of active tracks of one label changed. Only as a JSON line; on MQTT the number is a bare integer.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "count", title = "Count", deny_unknown_fields)]
+pub(super) struct CountBody<'a> {
+    pub source: SourceName<'a>,
+    pub label: Label<'a>,
+    /// Active tracks now.
+    pub count: usize,
+    /// Capture time of the frame that changed it.
+    pub changed_at: Utc,
+}
+
+/// The number of active tracks of one group of labels changed. Only as a JSON line; on MQTT the number is a bare integer.
+#[derive(Serialize, JsonSchema)]
+#[schemars(
+    rename = "group_count",
+    title = "Count of a group",
+    deny_unknown_fields
+)]
+pub(super) struct GroupCountBody<'a> {
+    pub source: SourceName<'a>,
+    pub group: Group<'a>,
+    /// Active tracks of all labels of the group now.
+    pub count: usize,
+    /// Capture time of the frame that changed it.
+    pub changed_at: Utc,
+}
 
 /// Whether detection of a source, or one of its rules, is switched on. Only as a JSON line; on MQTT it is `ON` or `OFF`.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "switch", title = "Switch", deny_unknown_fields)]
 pub(super) struct SwitchBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    version: u32,
-    #[schemars(extend("const" = "switch"))]
-    kind: &'static str,
-    device: Device<'a>,
-    source: SourceName<'a>,
+    pub source: SourceName<'a>,
     /// Name of the zone, line or direction, or `stationary`; null for detection of the source.
-    rule: Option<&'a str>,
+    pub rule: Option<&'a str>,
     /// Whether it is on. A schedule may turn it off all the same.
-    on: bool,
+    pub on: bool,
     /// When it was set.
-    changed_at: Utc,
+    pub changed_at: Utc,
 }
 
 /// The score below which detections of a source are dropped. Only as a JSON line; on MQTT it is a bare number.
@@ -35,17 +56,12 @@ pub(super) struct SwitchBody<'a> {
     deny_unknown_fields
 )]
 pub(super) struct ScoreThresholdBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    version: u32,
-    #[schemars(extend("const" = "score_threshold"))]
-    kind: &'static str,
-    device: Device<'a>,
-    source: SourceName<'a>,
+    pub source: SourceName<'a>,
     /// The threshold, 0 to 1.
     #[schemars(range(min = 0, max = 1))]
-    threshold: f64,
+    pub threshold: f64,
     /// When it was set.
-    changed_at: Utc,
+    pub changed_at: Utc,
 }
 
 /// The payload of `record` on MQTT; `None`: it is its JSON.
@@ -66,82 +82,6 @@ fn decimals(number: f32) -> String {
     let text = format!("{number:.4}");
     let short = text.strip_suffix('0').unwrap_or(&text);
     short.strip_suffix('0').unwrap_or(short).to_owned()
-}
-
-impl Encoder {
-    /// Writes the JSON of a record with a bare payload; nothing for others.
-    pub(super) fn write_value(&self, record: &Publication<'_>, buffer: &mut Vec<u8>) {
-        let device = Device(&self.device);
-        match record {
-            Publication::Count {
-                source,
-                label,
-                count,
-                at,
-            } => write(
-                buffer,
-                &CountBody {
-                    version: SCHEMA_VERSION,
-                    kind: "count",
-                    device,
-                    source: SourceName(source),
-                    label: Label(label),
-                    count: *count,
-                    changed_at: Utc(*at),
-                },
-            ),
-            Publication::GroupCount {
-                source,
-                group,
-                count,
-                at,
-            } => write(
-                buffer,
-                &GroupCountBody {
-                    version: SCHEMA_VERSION,
-                    kind: "group_count",
-                    device,
-                    source: SourceName(source),
-                    group: Group(group),
-                    count: *count,
-                    changed_at: Utc(*at),
-                },
-            ),
-            Publication::Switch {
-                source,
-                rule,
-                on,
-                at,
-            } => write(
-                buffer,
-                &SwitchBody {
-                    version: SCHEMA_VERSION,
-                    kind: "switch",
-                    device,
-                    source: SourceName(source),
-                    rule: *rule,
-                    on: *on,
-                    changed_at: Utc(*at),
-                },
-            ),
-            Publication::ScoreThreshold {
-                source,
-                threshold,
-                at,
-            } => write(
-                buffer,
-                &ScoreThresholdBody {
-                    version: SCHEMA_VERSION,
-                    kind: "score_threshold",
-                    device,
-                    source: SourceName(source),
-                    threshold: (f64::from(*threshold) * 1e4).round() / 1e4,
-                    changed_at: Utc(*at),
-                },
-            ),
-            _ => {}
-        }
-    }
 }
 
 #[cfg(test)]

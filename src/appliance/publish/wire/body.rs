@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The JSON bodies, field by field in the order of output.
+//! The bodies of events, tracks, sources, the detector and statistics, field by field in the order of output.
 //!
 //! The doc comments are descriptions for subscribers: `configs/messages.schema.json` and the reference page of the messages
 //! are made from these structs. A field has no doc comment where its type has one.
+
+use std::time::SystemTime;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::machine::MachineBody;
 use super::media::{MediaStatsBody, RecordingBody, SnapshotBody};
-use super::schema;
 use super::spool::SpoolStatsBody;
 use super::value::{
-    Device, EventId, Group, Label, Latency, SourceName, SpoolId, TrackNumber, Utc, finite, rounded,
+    EventId, Group, Label, Latency, Names, SourceName, SpoolId, TrackNumber, Utc, finite,
+    milliseconds, rounded, whole_milliseconds,
 };
 use super::words::{DetectorState, EventType, SourceStateWord, TrackStateWord};
-use crate::{SecondaryStats, SinkCounts};
+use super::{Number, Timestamp, schema};
+use crate::{DetectorStatus, SecondaryStats, SinkCounts, SourceStats, Stats};
 use jetwatch_telemetry::StageSummary;
-use jetwatch_types::Attribute;
+use jetwatch_types::{Attribute, FrameMeta, Size, Track, TrackEvent};
 
 /// One step in the life of one track.
 #[derive(Serialize, JsonSchema)]
@@ -35,11 +38,6 @@ use jetwatch_types::Attribute;
     },
 ]))]
 pub(super) struct EventBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    pub version: u32,
-    #[schemars(extend("const" = "event"))]
-    pub kind: &'static str,
-    pub device: Device<'a>,
     pub source: SourceName<'a>,
     #[serde(rename = "type")]
     pub step: EventType,
@@ -82,6 +80,48 @@ pub(super) struct EventBody<'a> {
     pub late_ms: Option<u64>,
 }
 
+impl<'a> EventBody<'a> {
+    /// Without what is recorded of it.
+    pub(super) fn new(
+        names: Names<'a>,
+        source: &'a str,
+        frame: &FrameMeta,
+        event: &'a TrackEvent,
+        now: Timestamp,
+        number: Option<Number>,
+    ) -> Self {
+        let track = |track| TrackBody::new(names, track, frame.source_size);
+        let vector = event.embedding.as_deref();
+        Self {
+            source: SourceName(source),
+            step: event.kind.into(),
+            id: EventId {
+                started_at: event.started_at,
+                source,
+                track: event.after.id,
+            },
+            track_id: TrackNumber(event.after.id.0),
+            label: names.label(event.after.class),
+            group: names.group(event.after.class),
+            started_at: Utc(event.started_at),
+            frame_at: Utc(event.frame_at),
+            ended_at: event.ended_at.map(Utc),
+            duration_ms: whole_milliseconds(event.duration),
+            latency_ms: Latency::new(frame, now),
+            frame: frame.into(),
+            before: event.before.as_ref().map(track),
+            after: track(&event.after),
+            recording: None,
+            snapshot: None,
+            embedding: vector.map(|vector| EmbeddingBody { vector }),
+            spool: number.map(|number| number.spool),
+            seq: number.map(|number| number.seq),
+            // Known when it is sent.
+            late_ms: None,
+        }
+    }
+}
+
 /// Appearance of the object, to compare it with others; only with `tracker.output_embedding: true`, in events of type `new` and `end`.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "embedding", title = "Embedding", deny_unknown_fields)]
@@ -95,11 +135,6 @@ pub(super) struct EmbeddingBody<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "detections", title = "Detections", deny_unknown_fields)]
 pub(super) struct DetectionsBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    pub version: u32,
-    #[schemars(extend("const" = "detections"))]
-    pub kind: &'static str,
-    pub device: Device<'a>,
     pub source: SourceName<'a>,
     /// Capture time of the frame.
     pub frame_at: Utc,
@@ -109,42 +144,23 @@ pub(super) struct DetectionsBody<'a> {
     pub tracks: Vec<TrackBody<'a>>,
 }
 
-/// The number of active tracks of one label changed. Only as a JSON line; on MQTT the number is a bare integer.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "count", title = "Count", deny_unknown_fields)]
-pub(super) struct CountBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    pub version: u32,
-    #[schemars(extend("const" = "count"))]
-    pub kind: &'static str,
-    pub device: Device<'a>,
-    pub source: SourceName<'a>,
-    pub label: Label<'a>,
-    /// Active tracks now.
-    pub count: usize,
-    /// Capture time of the frame that changed it.
-    pub changed_at: Utc,
-}
-
-/// The number of active tracks of one group of labels changed. Only as a JSON line; on MQTT the number is a bare integer.
-#[derive(Serialize, JsonSchema)]
-#[schemars(
-    rename = "group_count",
-    title = "Count of a group",
-    deny_unknown_fields
-)]
-pub(super) struct GroupCountBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    pub version: u32,
-    #[schemars(extend("const" = "group_count"))]
-    pub kind: &'static str,
-    pub device: Device<'a>,
-    pub source: SourceName<'a>,
-    pub group: Group<'a>,
-    /// Active tracks of all labels of the group now.
-    pub count: usize,
-    /// Capture time of the frame that changed it.
-    pub changed_at: Utc,
+impl<'a> DetectionsBody<'a> {
+    pub(super) fn new(
+        names: Names<'a>,
+        source: &'a str,
+        frame: &FrameMeta,
+        tracks: &'a [Track],
+        now: Timestamp,
+    ) -> Self {
+        let track = |track| TrackBody::new(names, track, frame.source_size);
+        Self {
+            source: SourceName(source),
+            frame_at: Utc(frame.captured_at),
+            latency_ms: Latency::new(frame, now),
+            frame: frame.into(),
+            tracks: tracks.iter().map(track).collect(),
+        }
+    }
 }
 
 /// The state of one source.
@@ -155,11 +171,6 @@ pub(super) struct GroupCountBody<'a> {
     deny_unknown_fields
 )]
 pub(super) struct SourceBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    pub version: u32,
-    #[schemars(extend("const" = "source"))]
-    pub kind: &'static str,
-    pub device: Device<'a>,
     pub source: SourceName<'a>,
     pub state: SourceStateWord,
     /// Why the source is not online; null when there is no reason.
@@ -176,11 +187,6 @@ pub(super) struct SourceBody<'a> {
     deny_unknown_fields
 )]
 pub(super) struct DetectorBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    pub version: u32,
-    #[schemars(extend("const" = "detector"))]
-    pub kind: &'static str,
-    pub device: Device<'a>,
     pub state: DetectorState,
     /// Backend, model, precision and device; null until the detector is ready.
     pub runs: Option<&'a str>,
@@ -197,15 +203,51 @@ pub(super) struct DetectorBody<'a> {
     pub at: Utc,
 }
 
+impl<'a> DetectorBody<'a> {
+    pub(super) fn new(status: &'a DetectorStatus, at: SystemTime) -> Self {
+        let body = Self {
+            state: DetectorState::Ready,
+            runs: None,
+            reason: None,
+            elapsed_ms: None,
+            progress: None,
+            phase: None,
+            at: Utc(at),
+        };
+        match status {
+            DetectorStatus::EngineMissing { reason } => Self {
+                state: DetectorState::EngineMissing,
+                reason: Some(reason),
+                ..body
+            },
+            DetectorStatus::Building {
+                elapsed,
+                progress,
+                phase,
+            } => Self {
+                state: DetectorState::Building,
+                elapsed_ms: Some(whole_milliseconds(*elapsed)),
+                progress: progress.map(|share| f64::from(rounded(share, 1e3))),
+                phase: phase.as_deref(),
+                ..body
+            },
+            DetectorStatus::Ready { runs } => Self {
+                runs: Some(runs),
+                ..body
+            },
+            DetectorStatus::Failed { reason } => Self {
+                state: DetectorState::Failed,
+                reason: Some(reason),
+                ..body
+            },
+        }
+    }
+}
+
 /// Statistics of the daemon, every `publish.stats_interval_s`. Counters count since the start of the daemon; rates are those since the previous message.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "stats", title = "Statistics", deny_unknown_fields)]
 pub(super) struct StatsBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    pub version: u32,
-    #[schemars(extend("const" = "stats"))]
-    pub kind: &'static str,
-    pub device: Device<'a>,
     /// When the statistics were collected.
     pub sent_at: Utc,
     /// Time since the start of the daemon, in milliseconds.
@@ -238,6 +280,28 @@ pub(super) struct StatsBody<'a> {
     pub secondary: Vec<SecondaryBody<'a>>,
     /// Times of the stages that have run, since the start of the daemon.
     pub stages: Vec<StageBody>,
+}
+
+impl<'a> StatsBody<'a> {
+    pub(super) fn new(stats: &'a Stats, now: Timestamp) -> Self {
+        Self {
+            sent_at: Utc(now.wall),
+            uptime_ms: whole_milliseconds(stats.uptime),
+            detected_frames: stats.detected_frames,
+            fps: finite(stats.fps),
+            inference_fps: finite(stats.inference_fps),
+            cpu_ms_per_frame: finite(stats.cpu_ms_per_frame),
+            rss_bytes: stats.rss_bytes,
+            peak_rss_bytes: stats.peak_rss_bytes,
+            messages: stats.messages.into(),
+            spool: stats.spool.as_ref().map(SpoolStatsBody::new),
+            media: stats.media.as_ref().map(MediaStatsBody::new),
+            machine: stats.machine.as_ref().map(MachineBody::new),
+            sources: stats.sources.iter().map(SourceStatsBody::new).collect(),
+            secondary: stats.secondary.iter().map(SecondaryBody::new).collect(),
+            stages: stats.stages.iter().map(StageBody::new).collect(),
+        }
+    }
 }
 
 /// Times of one stage.
@@ -359,6 +423,22 @@ pub(super) struct SourceStatsBody<'a> {
     pub skipped_frames: u64,
 }
 
+impl<'a> SourceStatsBody<'a> {
+    fn new(stats: &'a SourceStats) -> Self {
+        Self {
+            source: SourceName(&stats.name),
+            state: stats.state.into(),
+            frames: stats.frames,
+            dropped_frames: stats.dropped,
+            reconnects: stats.reconnects,
+            fps: finite(stats.fps),
+            tracks: stats.tracks,
+            interval: stats.interval,
+            skipped_frames: stats.skipped,
+        }
+    }
+}
+
 /// The frame that a message is about.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "frame", title = "Frame", deny_unknown_fields)]
@@ -372,6 +452,17 @@ pub(super) struct FrameBody {
     pub width: u32,
     /// Height of the source's image, in pixels.
     pub height: u32,
+}
+
+impl From<&FrameMeta> for FrameBody {
+    fn from(frame: &FrameMeta) -> Self {
+        Self {
+            seq: frame.seq,
+            pts_ms: frame.pts.map(milliseconds),
+            width: frame.source_size.width,
+            height: frame.source_size.height,
+        }
+    }
 }
 
 /// One track after one frame.
@@ -404,6 +495,32 @@ pub(super) struct TrackBody<'a> {
     pub lost_frames: u32,
     /// Results of secondary networks, by majority of several crops; empty without `secondary` in the configuration and until there is a result.
     pub attributes: Vec<AttributeBody<'a>>,
+}
+
+impl<'a> TrackBody<'a> {
+    fn new(names: Names<'a>, track: &'a Track, image_size: Size) -> Self {
+        let [left, top, right, bottom] = track.xyxy;
+        // An image is at least 1×1; a zero from a broken source must not become a number that JSON lacks.
+        let (width, height) = (
+            image_size.width.max(1) as f32,
+            image_size.height.max(1) as f32,
+        );
+        Self {
+            track_id: TrackNumber(track.id.0),
+            label: names.label(track.class),
+            group: names.group(track.class),
+            state: track.state.into(),
+            score: rounded(track.score, 1e4),
+            top_score: rounded(track.top_score, 1e4),
+            xyxy: track.xyxy.map(|edge| rounded(edge, 10.0)),
+            normalized: [left / width, top / height, right / width, bottom / height]
+                .map(|edge| rounded(edge.clamp(0.0, 1.0), 1e5)),
+            age_frames: track.age_frames,
+            hits: track.hits,
+            lost_frames: track.lost_frames,
+            attributes: track.attributes.iter().map(AttributeBody::new).collect(),
+        }
+    }
 }
 
 /// Result of a secondary network for a track.

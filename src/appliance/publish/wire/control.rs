@@ -6,8 +6,7 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::value::{Device, SourceName, Utc};
-use super::{SCHEMA_VERSION, schema};
+use super::value::{SourceName, Utc};
 use crate::activity::Activity;
 use crate::command::Reply;
 use crate::reload::{ReloadProblem, ReloadState, ReloadStatus};
@@ -16,11 +15,6 @@ use crate::reload::{ReloadProblem, ReloadState, ReloadStatus};
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "active", title = "Active", deny_unknown_fields)]
 pub(super) struct ActiveBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    version: u32,
-    #[schemars(extend("const" = "active"))]
-    kind: &'static str,
-    device: Device<'a>,
     source: SourceName<'a>,
     /// Name of the zone, line or direction, or `stationary`; null for detection of the source.
     rule: Option<&'a str>,
@@ -37,16 +31,8 @@ pub(super) struct ActiveBody<'a> {
 }
 
 impl<'a> ActiveBody<'a> {
-    pub(super) fn new(
-        device: Device<'a>,
-        source: &'a str,
-        activity: &'a Activity<'_>,
-        at: SystemTime,
-    ) -> Self {
+    pub(super) fn new(source: &'a str, activity: &'a Activity<'_>, at: SystemTime) -> Self {
         Self {
-            version: SCHEMA_VERSION,
-            kind: "active",
-            device,
             source: SourceName(source),
             rule: activity.rule,
             active: activity.is_active(),
@@ -62,11 +48,6 @@ impl<'a> ActiveBody<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "reload", title = "Configuration reload", deny_unknown_fields)]
 pub(super) struct ReloadBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    version: u32,
-    #[schemars(extend("const" = "reload"))]
-    kind: &'static str,
-    device: Device<'a>,
     state: ReloadState,
     /// Names of the added sources.
     added: &'a [String],
@@ -83,11 +64,8 @@ pub(super) struct ReloadBody<'a> {
 }
 
 impl<'a> ReloadBody<'a> {
-    pub(super) fn new(device: Device<'a>, status: &'a ReloadStatus, at: SystemTime) -> Self {
+    pub(super) fn new(status: &'a ReloadStatus, at: SystemTime) -> Self {
         Self {
-            version: SCHEMA_VERSION,
-            kind: "reload",
-            device,
             state: status.state,
             added: &status.added,
             changed: &status.changed,
@@ -103,11 +81,6 @@ impl<'a> ReloadBody<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "reply", title = "Reply to a command", deny_unknown_fields)]
 pub(super) struct ReplyBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    version: u32,
-    #[schemars(extend("const" = "reply"))]
-    kind: &'static str,
-    device: Device<'a>,
     /// The `id` of the command; null where it had none or could not be parsed.
     id: Option<&'a str>,
     /// The source that the command named; null where it could not be parsed.
@@ -121,11 +94,8 @@ pub(super) struct ReplyBody<'a> {
 }
 
 impl<'a> ReplyBody<'a> {
-    pub(super) fn new(device: Device<'a>, reply: &'a Reply, at: SystemTime) -> Self {
+    pub(super) fn new(reply: &'a Reply, at: SystemTime) -> Self {
         Self {
-            version: SCHEMA_VERSION,
-            kind: "reply",
-            device,
             id: reply.id.as_deref(),
             name: reply.name.as_deref(),
             ok: reply.error.is_none(),

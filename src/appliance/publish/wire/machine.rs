@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sensors and load of the machine in `stats` messages, and the throttling message.
 
+use std::time::SystemTime;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::schema;
-use super::value::{Device, Utc, finite, rounded};
+use super::value::{Utc, finite, rounded};
 use super::words::{CauseKind, EngineWord, ThrottlingType};
 use crate::MachineStats;
-use jetwatch_platform::throttling::Cause;
+use jetwatch_platform::throttling::{Cause, ThrottleEvent};
 use jetwatch_platform::{Cpu, Engine, EventCounter, Rail, Temperature};
 
 /// Loads, clocks, temperatures and power. What a machine does not have is an empty list; a value that it does not report, or not to this user, is null. Clocks are in MHz, temperatures in degrees Celsius, voltages in mV, currents in mA, power in mW.
@@ -133,11 +134,6 @@ pub(super) struct CauseBody<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "throttling", title = "Throttling", deny_unknown_fields)]
 pub(super) struct ThrottlingBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    pub version: u32,
-    #[schemars(extend("const" = "throttling"))]
-    pub kind: &'static str,
-    pub device: Device<'a>,
     #[serde(rename = "type")]
     pub step: ThrottlingType,
     pub cause: CauseKind,
@@ -153,6 +149,24 @@ pub(super) struct ThrottlingBody<'a> {
     pub throttled_times: u64,
     /// When it was detected.
     pub at: Utc,
+}
+
+impl<'a> ThrottlingBody<'a> {
+    pub(super) fn new(change: &'a ThrottleEvent, at: SystemTime) -> Self {
+        Self {
+            step: match change.began {
+                true => ThrottlingType::Begin,
+                false => ThrottlingType::End,
+            },
+            cause: (&change.cause).into(),
+            name: change.cause.name(),
+            text: change.cause.to_string(),
+            detail: (!change.detail.is_empty()).then_some(&change.detail),
+            throttled_by: causes(&change.active),
+            throttled_times: change.times,
+            at: Utc(at),
+        }
+    }
 }
 
 impl<'a> MachineBody<'a> {
@@ -180,7 +194,7 @@ impl<'a> MachineBody<'a> {
 }
 
 /// Causes as messages name them.
-pub(super) fn causes(causes: &[Cause]) -> Vec<CauseBody<'_>> {
+fn causes(causes: &[Cause]) -> Vec<CauseBody<'_>> {
     causes
         .iter()
         .map(|cause| CauseBody {

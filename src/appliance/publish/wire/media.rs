@@ -8,19 +8,13 @@ use serde::Serialize;
 
 use jetwatch_archive::{Item, MediaKind, MediaState, RemovalReason};
 
-use super::value::{Device, Label, SourceName, Utc, finite, rounded};
-use super::{SCHEMA_VERSION, schema};
+use super::value::{Label, SourceName, Utc, finite, rounded};
 use crate::MediaStats;
 
 /// A file with a snapshot, a clip or continuous recording has changed its state; only with `record` in the configuration.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "media", title = "Media", deny_unknown_fields)]
 pub(super) struct MediaBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    version: u32,
-    #[schemars(extend("const" = "media"))]
-    kind: &'static str,
-    device: Device<'a>,
     source: SourceName<'a>,
     #[serde(rename = "type")]
     media: MediaTypeWord,
@@ -181,12 +175,9 @@ impl<'a> SnapshotBody<'a> {
 }
 
 impl<'a> MediaBody<'a> {
-    pub(super) fn new(device: Device<'a>, item: &'a Item, at: SystemTime) -> Self {
+    pub(super) fn new(item: &'a Item, at: SystemTime) -> Self {
         let is_written = item.state == MediaState::Recording;
         Self {
-            version: SCHEMA_VERSION,
-            kind: "media",
-            device,
             source: SourceName(&item.source),
             media: match item.kind {
                 MediaKind::Snapshot => MediaTypeWord::Snapshot,

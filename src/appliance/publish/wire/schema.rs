@@ -10,18 +10,8 @@ use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-use super::SCHEMA_VERSION;
-
-use super::analytics::{AnalyticsEventBody, LineBody, ZoneBody};
-use super::bare::{ScoreThresholdBody, SwitchBody};
-use super::body::{
-    CountBody, DetectionsBody, DetectorBody, EventBody, GroupCountBody, SourceBody, StatsBody,
-};
-use super::control::{ActiveBody, ReloadBody, ReplyBody};
-use super::machine::ThrottlingBody;
-use super::media::MediaBody;
-use super::spool::GapBody;
-use super::update::UpdateBody;
+use super::value::Device;
+use super::{SCHEMA_VERSION, envelope};
 use crate::topics::{Delivery, MESSAGE_TOPICS, MessageTopic};
 use jetwatch_config::{escape_cell, escape_markdown};
 use jetwatch_telemetry::Stage;
@@ -46,38 +36,20 @@ pub fn message_schema() -> Value {
     let mut generator = settings
         .with_transform(schemars::transform::RecursiveTransform(remove_format))
         .into_generator();
-    let messages = [
-        generator.subschema_for::<EventBody<'_>>(),
-        generator.subschema_for::<DetectionsBody<'_>>(),
-        generator.subschema_for::<CountBody<'_>>(),
-        generator.subschema_for::<GroupCountBody<'_>>(),
-        generator.subschema_for::<SwitchBody<'_>>(),
-        generator.subschema_for::<ScoreThresholdBody<'_>>(),
-        generator.subschema_for::<ActiveBody<'_>>(),
-        generator.subschema_for::<AnalyticsEventBody<'_>>(),
-        generator.subschema_for::<ZoneBody<'_>>(),
-        generator.subschema_for::<LineBody<'_>>(),
-        generator.subschema_for::<SourceBody<'_>>(),
-        generator.subschema_for::<DetectorBody<'_>>(),
-        generator.subschema_for::<ThrottlingBody<'_>>(),
-        generator.subschema_for::<ReloadBody<'_>>(),
-        generator.subschema_for::<UpdateBody<'_>>(),
-        generator.subschema_for::<ReplyBody<'_>>(),
-        generator.subschema_for::<StatsBody<'_>>(),
-        generator.subschema_for::<GapBody<'_>>(),
-        generator.subschema_for::<MediaBody<'_>>(),
-    ];
+    let messages = envelope::definitions(&mut generator);
+    let device = generator.subschema_for::<Device<'_>>();
     let mut definitions = generator.take_definitions(true);
-    for definition in definitions.values_mut() {
-        let kind = definition.pointer("/properties/kind/const");
-        let is_kind = |topic: &&MessageTopic| kind.is_some_and(|kind| *kind == topic.kind);
-        let topics: Vec<_> = MESSAGE_TOPICS.iter().filter(is_kind).collect();
+    for (kind, name) in &messages {
+        let definition = &mut definitions[name];
+        add_envelope(definition, kind, &device);
         if let Some(Value::String(about)) = definition.get_mut("description") {
-            for topic in topics {
+            for topic in MESSAGE_TOPICS.iter().filter(|topic| topic.kind == *kind) {
                 let _ = write!(about, " {}", describe(topic));
             }
         }
     }
+    let reference = |(_, name): &(_, String)| json!({ "$ref": format!("#/$defs/{name}") });
+    let messages: Vec<Value> = messages.iter().map(reference).collect();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": format!("urn:jetwatch:messages:{SCHEMA_VERSION}"),
@@ -104,9 +76,22 @@ fn describe(topic: &MessageTopic) -> String {
     format!("Topic `<prefix>/<device>/{path}`, QoS {qos}, {retained}.")
 }
 
-/// The version as a constant.
-pub(super) fn version(_: &mut SchemaGenerator) -> Schema {
-    schemars::json_schema!({ "description": "Version of the messages.", "const": SCHEMA_VERSION })
+/// Puts the fields of the envelope before those of a body.
+fn add_envelope(definition: &mut Value, kind: &str, device: &Schema) {
+    let version = json!({ "description": "Version of the messages.", "const": SCHEMA_VERSION });
+    let kind = json!({ "const": kind, "type": "string" });
+    let mut required = vec!["version".into(), "kind".into(), "device".into()];
+    required.extend(
+        definition["required"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .cloned(),
+    );
+    definition["required"] = Value::Array(required);
+    definition["properties"]["version"] = version;
+    definition["properties"]["kind"] = kind;
+    definition["properties"]["device"] = device.as_value().clone();
 }
 
 /// The names of all stages that are measured.

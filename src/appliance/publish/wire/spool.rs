@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Gaps and statistics of the spool as JSON.
 
+use std::time::SystemTime;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::schema;
-use super::value::{Device, SpoolId, Utc, finite};
+use super::value::{SpoolId, Utc, finite, whole_milliseconds};
 use super::words::GapReasonWord;
 use crate::SpoolStats;
+use jetwatch_spool::Gap;
 
 /// Messages will not arrive: they were dropped by the spool, or by the queue where there is none. Sent when the broker is there, before later messages.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "gap", title = "Gap", deny_unknown_fields)]
-pub(super) struct GapBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    pub version: u32,
-    #[schemars(extend("const" = "gap"))]
-    pub kind: &'static str,
-    pub device: Device<'a>,
+pub(super) struct GapBody {
     pub spool: SpoolId,
     /// Number of the first of them.
     #[schemars(range(min = 1))]
@@ -33,6 +30,20 @@ pub(super) struct GapBody<'a> {
     pub reason: GapReasonWord,
     /// When this message was made.
     pub at: Utc,
+}
+
+impl GapBody {
+    pub(super) fn new(gap: &Gap, at: SystemTime) -> Self {
+        Self {
+            spool: SpoolId(gap.id),
+            from: gap.from,
+            to: gap.to,
+            messages: gap.updates + gap.others,
+            updates: gap.updates,
+            reason: gap.reason.into(),
+            at: Utc(at),
+        }
+    }
 }
 
 /// Messages that wait outside of the process until the broker has acknowledged them.
@@ -85,9 +96,7 @@ impl<'a> SpoolStatsBody<'a> {
             spool: &stats.id,
             runtime_bytes: stats.runtime_bytes,
             state_bytes: stats.state_bytes,
-            oldest_age_ms: stats
-                .oldest_age
-                .map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+            oldest_age_ms: stats.oldest_age.map(whole_milliseconds),
             replay_per_s: finite(stats.replay_rate),
             dropped: SpoolDroppedBody {
                 update,

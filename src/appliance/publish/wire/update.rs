@@ -7,8 +7,7 @@ use jetwatch_telemetry::update_status::{UpdateState, UpdateStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::value::{Device, Utc};
-use super::{SCHEMA_VERSION, schema};
+use super::value::Utc;
 
 /// State of updates, as a keyword.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
@@ -53,11 +52,6 @@ impl From<UpdateState> for StateWord {
     deny_unknown_fields
 )]
 pub(super) struct UpdateBody<'a> {
-    #[schemars(schema_with = "schema::version")]
-    version: u32,
-    #[schemars(extend("const" = "update"))]
-    kind: &'static str,
-    device: Device<'a>,
     state: StateWord,
     /// An update or a roll-back is under way.
     in_progress: bool,
@@ -76,12 +70,9 @@ pub(super) struct UpdateBody<'a> {
 }
 
 impl<'a> UpdateBody<'a> {
-    pub(super) fn new(device: Device<'a>, status: &'a UpdateStatus) -> Self {
+    pub(super) fn new(status: &'a UpdateStatus) -> Self {
         let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(status.at_ms));
         Self {
-            version: SCHEMA_VERSION,
-            kind: "update",
-            device,
             state: status.state.into(),
             in_progress: status.state == UpdateState::InProgress,
             installed: &status.installed,

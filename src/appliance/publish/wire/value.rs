@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use jiff::Timestamp;
 use jiff::fmt::StdFmtWrite;
 use jiff::fmt::temporal::DateTimePrinter;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
-use jetwatch_types::TrackId;
+use super::Timestamp;
+use jetwatch_types::{Classes, FrameMeta, TrackId};
 
 /// A time of day as RFC 3339 in UTC with milliseconds, `2026-01-31T12:00:00.250Z`.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ impl fmt::Display for Utc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
         // Years beyond 9999 have no RFC 3339 form; only a broken clock can ask for one.
-        let time = Timestamp::try_from(self.0).unwrap_or(Timestamp::MAX);
+        let time = jiff::Timestamp::try_from(self.0).unwrap_or(jiff::Timestamp::MAX);
         PRINTER
             .print_timestamp(&time, StdFmtWrite(f))
             .map_err(|_| fmt::Error)
@@ -145,6 +145,23 @@ pub(super) struct Label<'a>(pub &'a str);
 #[schemars(rename = "group")]
 pub(super) struct Group<'a>(pub &'a str);
 
+/// Names of classes and their groups.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Names<'a>(pub &'a Classes);
+
+impl<'a> Names<'a> {
+    /// The label of a class. A class beyond the labels cannot come from a checked model; it is shown as such, since a
+    /// message that names no class would hide the mistake.
+    pub(super) fn label(self, class: u16) -> Label<'a> {
+        Label(self.0.label(class).unwrap_or("(class without label)"))
+    }
+
+    /// The group of a class.
+    pub(super) fn group(self, class: u16) -> Option<Group<'a>> {
+        self.0.group(class).map(Group)
+    }
+}
+
 /// Number of the track in its source since the start of the daemon, from 1.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "track_id")]
@@ -154,6 +171,13 @@ pub(super) struct TrackNumber(#[schemars(range(min = 1))] pub u64);
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "latency_ms")]
 pub(super) struct Latency(#[schemars(range(min = 0))] pub f64);
+
+impl Latency {
+    pub(super) fn new(frame: &FrameMeta, now: Timestamp) -> Self {
+        let time = now.monotonic.saturating_duration_since(frame.received_at);
+        Self(milliseconds(time))
+    }
+}
 
 /// `value` with as many decimals as `steps` has zeros. NaN and infinities become 0: JSON cannot represent them.
 pub(crate) fn rounded(value: f32, steps: f32) -> f32 {
@@ -176,6 +200,11 @@ pub(super) fn finite(value: f64) -> f64 {
 /// A duration in milliseconds with microseconds behind the point.
 pub(super) fn milliseconds(time: Duration) -> f64 {
     finite(time.as_secs_f64() * 1e3)
+}
+
+/// A duration in milliseconds.
+pub(super) fn whole_milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
