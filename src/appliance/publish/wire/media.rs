@@ -6,9 +6,10 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use jetwatch_archive::{Item, MediaKind, MediaState, RemovalReason};
+use jetwatch_archive::{Item, MediaKind, MediaState};
 
 use super::value::{Label, SourceName, Utc, finite, rounded};
+use super::words::{MediaStateWord, MediaTypeWord, RemovalReasonWord};
 use crate::MediaStats;
 
 /// A file with a snapshot, a clip or continuous recording has changed its state; only with `record` in the configuration.
@@ -91,51 +92,6 @@ impl MediaStatsBody {
     }
 }
 
-/// What a file is.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "media_type")]
-enum MediaTypeWord {
-    /// The best picture of a track, a JPEG file.
-    Snapshot,
-    /// The video around a track, an MP4 file.
-    Clip,
-    /// A piece of all video, an MP4 file.
-    Continuous,
-}
-
-/// Whether a file is complete.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "media_state")]
-enum MediaStateWord {
-    /// It is being written, and can be read to its end so far.
-    Recording,
-    /// Nothing is added to it.
-    Ready,
-    /// It was deleted.
-    Removed,
-}
-
-/// Why a file was deleted.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "removal_reason")]
-enum RemovalReasonWord {
-    /// It was older than `record.retention.max_age_days`.
-    Age,
-    /// The files of its source were larger than `record.retention.max_bytes_per_source`.
-    SourceBytes,
-    /// Less space was free than `record.retention.min_free_bytes` or `min_free_percent`.
-    FreeSpace,
-    /// It was asked for.
-    Operator,
-    /// Another program had deleted it.
-    Missing,
-    /// It was cut off before there was anything to see.
-    Unusable,
-}
-
 /// The clip that is being recorded and holds the frame of an event.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "recording", title = "Recording", deny_unknown_fields)]
@@ -179,17 +135,9 @@ impl<'a> MediaBody<'a> {
         let is_written = item.state == MediaState::Recording;
         Self {
             source: SourceName(&item.source),
-            media: match item.kind {
-                MediaKind::Snapshot => MediaTypeWord::Snapshot,
-                MediaKind::Clip => MediaTypeWord::Clip,
-                MediaKind::Continuous => MediaTypeWord::Continuous,
-            },
+            media: item.kind.into(),
             id: item.id.as_str(),
-            state: match item.state {
-                MediaState::Recording => MediaStateWord::Recording,
-                MediaState::Ready => MediaStateWord::Ready,
-                MediaState::Removed => MediaStateWord::Removed,
-            },
+            state: item.state.into(),
             path: item.path.to_string_lossy().into_owned(),
             from: Utc(item.from),
             to: item.to.map(Utc),
@@ -201,14 +149,7 @@ impl<'a> MediaBody<'a> {
                 .region
                 .map(|region| region.map(|edge| rounded(edge, 1e5))),
             incomplete: item.is_incomplete,
-            reason: item.reason.map(|reason| match reason {
-                RemovalReason::Age => RemovalReasonWord::Age,
-                RemovalReason::SourceBytes => RemovalReasonWord::SourceBytes,
-                RemovalReason::FreeSpace => RemovalReasonWord::FreeSpace,
-                RemovalReason::Operator => RemovalReasonWord::Operator,
-                RemovalReason::Missing => RemovalReasonWord::Missing,
-                RemovalReason::Unusable => RemovalReasonWord::Unusable,
-            }),
+            reason: item.reason.map(Into::into),
             at: Utc(at),
         }
     }

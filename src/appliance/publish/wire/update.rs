@@ -8,41 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::value::Utc;
-
-/// State of updates, as a keyword.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "update_state")]
-enum StateWord {
-    /// The repository has nothing newer.
-    UpToDate,
-    /// The repository has a newer version.
-    Available,
-    /// An update or a roll-back is under way.
-    InProgress,
-    /// The last update was installed and is healthy.
-    Installed,
-    /// The last update was rolled back: the earlier version runs.
-    RolledBack,
-    /// The last update was refused before anything was changed.
-    Refused,
-    /// The roll-back has failed: the machine needs a person.
-    Failed,
-}
-
-impl From<UpdateState> for StateWord {
-    fn from(state: UpdateState) -> Self {
-        match state {
-            UpdateState::UpToDate => Self::UpToDate,
-            UpdateState::Available => Self::Available,
-            UpdateState::InProgress => Self::InProgress,
-            UpdateState::Installed => Self::Installed,
-            UpdateState::RolledBack => Self::RolledBack,
-            UpdateState::Refused => Self::Refused,
-            UpdateState::Failed => Self::Failed,
-        }
-    }
-}
+use super::words::UpdateStateWord;
 
 /// What `jetwatch update` knows: published at the start and at each change, on machines where it was used.
 #[derive(Serialize, JsonSchema)]
@@ -52,7 +18,7 @@ impl From<UpdateState> for StateWord {
     deny_unknown_fields
 )]
 pub(super) struct UpdateBody<'a> {
-    state: StateWord,
+    state: UpdateStateWord,
     /// An update or a roll-back is under way.
     in_progress: bool,
     /// The installed version, with those of packages of models behind it, such as `1.1.0, street 8`. The others have the same form.

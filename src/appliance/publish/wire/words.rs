@@ -6,194 +6,162 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use jetwatch_archive::{MediaKind, MediaState, RemovalReason};
 use jetwatch_platform::EngineKind;
 use jetwatch_platform::throttling::Cause;
 use jetwatch_spool::GapReason;
+use jetwatch_telemetry::update_status::UpdateState;
 use jetwatch_types::{EventKind, Side, SourceState, TrackState};
 
-/// What happened to the track.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "event_type")]
-pub(super) enum EventType {
-    /// The track was confirmed.
-    New,
-    /// The track moved, changed its state, reached a higher score, or has other `attributes`. Other attributes are published at once.
-    Update,
-    /// The track ended. Nothing follows with this id.
-    End,
+/// Declares the words of a field, each with its description. `from`: a type whose variants have the same names.
+macro_rules! words {
+    ($(#[$about:meta])* $name:literal $word:ident $words:tt) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        #[schemars(rename = $name)]
+        pub(super) enum $word $words
+    };
+    ($(#[$about:meta])* $name:literal $word:ident from $from:ident {
+        $($(#[$doc:meta])* $variant:ident,)*
+    }) => {
+        words! {
+            $(#[$about])*
+            $name $word { $($(#[$doc])* $variant,)* }
+        }
+
+        impl From<$from> for $word {
+            fn from(word: $from) -> Self {
+                match word {
+                    $($from::$variant => Self::$variant,)*
+                }
+            }
+        }
+    };
 }
 
-impl From<EventKind> for EventType {
-    fn from(kind: EventKind) -> Self {
-        match kind {
-            EventKind::New => Self::New,
-            EventKind::Update => Self::Update,
-            EventKind::End => Self::End,
-        }
+words! {
+    /// What happened to the track.
+    "event_type" EventType from EventKind {
+        /// The track was confirmed.
+        New,
+        /// The track moved, changed its state, reached a higher score, or has other `attributes`. Other attributes are published at once.
+        Update,
+        /// The track ended. Nothing follows with this id.
+        End,
     }
 }
 
-/// State of a track after a frame.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "track_state")]
-pub(super) enum TrackStateWord {
-    /// Not confirmed yet. The daemon publishes no such track.
-    Tentative,
-    /// Detected in this frame.
-    Active,
-    /// Not detected in this frame, but still kept.
-    Lost,
-    /// Over.
-    Ended,
-}
-
-impl From<TrackState> for TrackStateWord {
-    fn from(state: TrackState) -> Self {
-        match state {
-            TrackState::Tentative => Self::Tentative,
-            TrackState::Active => Self::Active,
-            TrackState::Lost => Self::Lost,
-            TrackState::Ended => Self::Ended,
-        }
+words! {
+    /// State of a track after a frame.
+    "track_state" TrackStateWord from TrackState {
+        /// Not confirmed yet. The daemon publishes no such track.
+        Tentative,
+        /// Detected in this frame.
+        Active,
+        /// Not detected in this frame, but still kept.
+        Lost,
+        /// Over.
+        Ended,
     }
 }
 
-/// State of a source.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "state")]
-pub(super) enum SourceStateWord {
-    /// It is being opened.
-    Connecting,
-    /// Frames arrive.
-    Online,
-    /// It failed or stalled, and is opened again.
-    Offline,
-    /// It reached its end.
-    Ended,
-}
-
-impl From<SourceState> for SourceStateWord {
-    fn from(state: SourceState) -> Self {
-        match state {
-            SourceState::Connecting => Self::Connecting,
-            SourceState::Online => Self::Online,
-            SourceState::Offline => Self::Offline,
-            SourceState::Ended => Self::Ended,
-        }
+words! {
+    /// State of a source.
+    "state" SourceStateWord from SourceState {
+        /// It is being opened.
+        Connecting,
+        /// Frames arrive.
+        Online,
+        /// It failed or stalled, and is opened again.
+        Offline,
+        /// It reached its end.
+        Ended,
     }
 }
 
-/// What became true.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "analytics_type")]
-pub(super) enum AnalyticsType {
-    /// An object entered a zone.
-    ZoneEntered,
-    /// An object left a zone. Every visit ends, at the latest with its track.
-    ZoneLeft,
-    /// An object has been in a zone for `loitering_time_s`; once per visit.
-    Loitering,
-    /// A zone holds `object_threshold` objects or more.
-    Overcrowding,
-    /// A zone holds fewer objects again.
-    OvercrowdingOver,
-    /// An object crossed a line.
-    LineCrossed,
-    /// An object moves in another of the configured directions, or in none of them.
-    Direction,
-    /// An object came to rest.
-    Stationary,
-    /// An object at rest moves again.
-    Moving,
-}
-
-/// Side of a line, seen along the line from its first point.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "side")]
-pub(super) enum SideWord {
-    /// Left.
-    Left,
-    /// Right.
-    Right,
-}
-
-impl From<Side> for SideWord {
-    fn from(side: Side) -> Self {
-        match side {
-            Side::Left => Self::Left,
-            Side::Right => Self::Right,
-        }
+words! {
+    /// What became true.
+    "analytics_type" AnalyticsType {
+        /// An object entered a zone.
+        ZoneEntered,
+        /// An object left a zone. Every visit ends, at the latest with its track.
+        ZoneLeft,
+        /// An object has been in a zone for `loitering_time_s`; once per visit.
+        Loitering,
+        /// A zone holds `object_threshold` objects or more.
+        Overcrowding,
+        /// A zone holds fewer objects again.
+        OvercrowdingOver,
+        /// An object crossed a line.
+        LineCrossed,
+        /// An object moves in another of the configured directions, or in none of them.
+        Direction,
+        /// An object came to rest.
+        Stationary,
+        /// An object at rest moves again.
+        Moving,
     }
 }
 
-/// Why messages will not arrive.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "gap_reason")]
-pub(super) enum GapReasonWord {
-    /// The spool or the queue was full.
-    Full,
-    /// They waited longer than `publish.mqtt.spool.max_age`.
-    Expired,
-    /// Their bytes on the disk were damaged.
-    Damaged,
-    /// The broker refused them with a reason that does not pass, such as a missing right.
-    Refused,
-}
-
-impl From<GapReason> for GapReasonWord {
-    fn from(reason: GapReason) -> Self {
-        match reason {
-            GapReason::Full => Self::Full,
-            GapReason::Expired => Self::Expired,
-            GapReason::Damaged => Self::Damaged,
-            GapReason::Refused => Self::Refused,
-        }
+words! {
+    /// Side of a line, seen along the line from its first point.
+    "side" SideWord from Side {
+        /// Left.
+        Left,
+        /// Right.
+        Right,
     }
 }
 
-/// State of the detector.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "detector_state")]
-pub(super) enum DetectorState {
-    /// TensorRT has no engine of the model for this machine.
-    EngineMissing,
-    /// The engine is being built.
-    Building,
-    /// The detector runs.
-    Ready,
-    /// The detector cannot run, and the daemon ends.
-    Failed,
+words! {
+    /// Why messages will not arrive.
+    "gap_reason" GapReasonWord from GapReason {
+        /// The spool or the queue was full.
+        Full,
+        /// They waited longer than `publish.mqtt.spool.max_age`.
+        Expired,
+        /// Their bytes on the disk were damaged.
+        Damaged,
+        /// The broker refused them with a reason that does not pass, such as a missing right.
+        Refused,
+    }
 }
 
-/// Whether the cause begins or ends.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "throttling_type")]
-pub(super) enum ThrottlingType {
-    /// The first sensor readings that show the cause.
-    Begin,
-    /// Three sensor readings in a row, `publish.stats_interval_s` apart, have not shown it.
-    End,
+words! {
+    /// State of the detector.
+    "detector_state" DetectorState {
+        /// TensorRT has no engine of the model for this machine.
+        EngineMissing,
+        /// The engine is being built.
+        Building,
+        /// The detector runs.
+        Ready,
+        /// The detector cannot run, and the daemon ends.
+        Failed,
+    }
 }
 
-/// Kind of a throttling cause.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "throttling_cause")]
-pub(super) enum CauseKind {
-    /// A cooling device throttles.
-    Heat,
-    /// A power rail draws more current than its limit.
-    Rail,
-    /// The chip counted over-current or under-voltage.
-    OverCurrent,
+words! {
+    /// Whether the cause begins or ends.
+    "throttling_type" ThrottlingType {
+        /// The first sensor readings that show the cause.
+        Begin,
+        /// Three sensor readings in a row, `publish.stats_interval_s` apart, have not shown it.
+        End,
+    }
+}
+
+words! {
+    /// Kind of a throttling cause.
+    "throttling_cause" CauseKind {
+        /// A cooling device throttles.
+        Heat,
+        /// A power rail draws more current than its limit.
+        Rail,
+        /// The chip counted over-current or under-voltage.
+        OverCurrent,
+    }
 }
 
 impl From<&Cause> for CauseKind {
@@ -206,37 +174,84 @@ impl From<&Cause> for CauseKind {
     }
 }
 
-/// Kind of an engine.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "engine_kind")]
-pub(super) enum EngineWord {
-    /// Graphics processor.
-    Gpu,
-    /// External memory.
-    Emc,
-    /// Scaling.
-    Vic,
-    /// Video decoder.
-    Nvdec,
-    /// Video encoder.
-    Nvenc,
-    /// JPEG.
-    Nvjpg,
-    /// Deep learning accelerator.
-    Dla,
+words! {
+    /// Kind of an engine.
+    "engine_kind" EngineWord from EngineKind {
+        /// Graphics processor.
+        Gpu,
+        /// External memory.
+        Emc,
+        /// Scaling.
+        Vic,
+        /// Video decoder.
+        Nvdec,
+        /// Video encoder.
+        Nvenc,
+        /// JPEG.
+        Nvjpg,
+        /// Deep learning accelerator.
+        Dla,
+    }
 }
 
-impl From<EngineKind> for EngineWord {
-    fn from(kind: EngineKind) -> Self {
-        match kind {
-            EngineKind::Gpu => Self::Gpu,
-            EngineKind::Emc => Self::Emc,
-            EngineKind::Vic => Self::Vic,
-            EngineKind::Nvdec => Self::Nvdec,
-            EngineKind::Nvenc => Self::Nvenc,
-            EngineKind::Nvjpg => Self::Nvjpg,
-            EngineKind::Dla => Self::Dla,
-        }
+words! {
+    /// What a file is.
+    "media_type" MediaTypeWord from MediaKind {
+        /// The best picture of a track, a JPEG file.
+        Snapshot,
+        /// The video around a track, an MP4 file.
+        Clip,
+        /// A piece of all video, an MP4 file.
+        Continuous,
+    }
+}
+
+words! {
+    /// Whether a file is complete.
+    "media_state" MediaStateWord from MediaState {
+        /// It is being written, and can be read to its end so far.
+        Recording,
+        /// Nothing is added to it.
+        Ready,
+        /// It was deleted.
+        Removed,
+    }
+}
+
+words! {
+    /// Why a file was deleted.
+    "removal_reason" RemovalReasonWord from RemovalReason {
+        /// It was older than `record.retention.max_age_days`.
+        Age,
+        /// The files of its source were larger than `record.retention.max_bytes_per_source`.
+        SourceBytes,
+        /// Less space was free than `record.retention.min_free_bytes` or `min_free_percent`.
+        FreeSpace,
+        /// It was asked for.
+        Operator,
+        /// Another program had deleted it.
+        Missing,
+        /// It was cut off before there was anything to see.
+        Unusable,
+    }
+}
+
+words! {
+    /// State of updates, as a keyword.
+    "update_state" UpdateStateWord from UpdateState {
+        /// The repository has nothing newer.
+        UpToDate,
+        /// The repository has a newer version.
+        Available,
+        /// An update or a roll-back is under way.
+        InProgress,
+        /// The last update was installed and is healthy.
+        Installed,
+        /// The last update was rolled back: the earlier version runs.
+        RolledBack,
+        /// The last update was refused before anything was changed.
+        Refused,
+        /// The roll-back has failed: the machine needs a person.
+        Failed,
     }
 }
