@@ -32,20 +32,18 @@
 //! In a topic, a label's blanks and the characters that MQTT reserves (`/`, `+`, `#`) become `_`. A label that would share
 //! its topic with an earlier one gets a `_` appended. Messages always have the label as the model has it.
 
-mod paths;
-mod retained;
-mod set;
+mod parse;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-pub(super) use self::retained::RetainedTopic;
-pub use self::set::{SetTopic, Setting};
+pub(super) use self::parse::RetainedTopic;
+pub use self::parse::{SetTopic, Setting};
 use super::Publication;
 use jetwatch_types::Classes;
 
 /// Delivery guarantee of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Delivery {
     /// The newest value of the topic, kept by the broker and acknowledged (retained, QoS 1).
     State,
@@ -56,7 +54,7 @@ pub enum Delivery {
 }
 
 /// Topic of one kind of messages.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct MessageTopic {
     /// `kind` of the messages.
     pub kind: &'static str,
@@ -70,8 +68,9 @@ pub(crate) struct MessageTopic {
 const EVENT: MessageTopic = MessageTopic::new("event", "<source>/events", Delivery::AtLeastOnce);
 const DETECTIONS: MessageTopic =
     MessageTopic::new("detections", "<source>/detections", Delivery::AtMostOnce);
-const COUNT: MessageTopic = MessageTopic::new("count", "<source>/counts/<label>", Delivery::State);
-const GROUP_COUNT: MessageTopic =
+pub(crate) const COUNT: MessageTopic =
+    MessageTopic::new("count", "<source>/counts/<label>", Delivery::State);
+pub(crate) const GROUP_COUNT: MessageTopic =
     MessageTopic::new("group_count", "<source>/groups/<group>", Delivery::State);
 const ANALYTICS: MessageTopic =
     MessageTopic::new("analytics", "<source>/analytics", Delivery::AtLeastOnce);
@@ -89,7 +88,8 @@ const GAP: MessageTopic = MessageTopic::new("gap", "gap", Delivery::AtLeastOnce)
 const MEDIA: MessageTopic = MessageTopic::new("media", "<source>/media", Delivery::AtLeastOnce);
 
 /// Pictures, which are no JSON.
-const SNAPSHOT: MessageTopic = MessageTopic::new("", "<source>/snapshots/<label>", Delivery::State);
+pub(crate) const SNAPSHOT: MessageTopic =
+    MessageTopic::new("", "<source>/snapshots/<label>", Delivery::State);
 const TRACK_SNAPSHOT: MessageTopic =
     MessageTopic::new("", "<source>/tracks/<track>/snapshot", Delivery::AtMostOnce);
 
@@ -139,13 +139,8 @@ impl MessageTopic {
         }
     }
 
-    /// The topic of a message that is not about a source.
-    fn of_device(&self, base: &str) -> Arc<str> {
-        self.path(base, "", "")
-    }
-
     /// The topic below `base`; `source` and `name` are topic levels.
-    fn path(&self, base: &str, source: &str, name: &str) -> Arc<str> {
+    fn path(&self, base: &str, source: &str, name: &str) -> String {
         let mut path = base.to_owned();
         for part in self.levels.split('/') {
             path.push('/');
@@ -155,7 +150,7 @@ impl MessageTopic {
                 part => part,
             });
         }
-        path.into()
+        path
     }
 }
 
@@ -164,40 +159,15 @@ impl MessageTopic {
 pub struct Topics {
     base: String,
     status: Arc<str>,
-    detector: Arc<str>,
-    throttling: Arc<str>,
-    reload: Arc<str>,
-    update: Arc<str>,
     command: Arc<str>,
     reply: Arc<str>,
-    stats: Arc<str>,
     gap: Arc<str>,
     /// Last topic level of each known label.
     levels: HashMap<String, String>,
     /// Names of the groups, which are topic levels.
     groups: Vec<String>,
-    sources: HashMap<String, SourceTopics>,
-}
-
-#[derive(Debug)]
-struct SourceTopics {
-    status: Arc<str>,
-    events: Arc<str>,
-    detections: Arc<str>,
-    analytics: Arc<str>,
-    /// By the name of the rule, which is unique among a source's.
-    rules: HashMap<String, Arc<str>>,
-    media: Arc<str>,
-    /// By label.
-    snapshots: HashMap<String, Arc<str>>,
-    counts: HashMap<String, Arc<str>>,
-    groups: HashMap<String, Arc<str>>,
-    detect: Arc<str>,
-    score_threshold: Arc<str>,
-    /// By the name of the rule; `None`: detection.
-    active: HashMap<Option<String>, Arc<str>>,
-    /// By the name of the rule.
-    switches: HashMap<String, Arc<str>>,
+    /// Those of each source, by what `<…>` stands for; those of the device are of the source with the empty name.
+    known: HashMap<String, HashMap<MessageTopic, HashMap<String, Arc<str>>>>,
 }
 
 impl Topics {
@@ -219,18 +189,13 @@ impl Topics {
         }
         Self {
             status: format!("{base}/status").into(),
-            detector: DETECTOR.of_device(&base),
-            throttling: THROTTLING.of_device(&base),
-            reload: RELOAD.of_device(&base),
-            update: UPDATE.of_device(&base),
             command: format!("{base}/command").into(),
-            reply: REPLY.of_device(&base),
-            stats: STATS.of_device(&base),
-            gap: GAP.of_device(&base),
+            reply: REPLY.path(&base, "", "").into(),
+            gap: GAP.path(&base, "", "").into(),
             base,
             levels,
             groups: classes.groups().to_vec(),
-            sources: HashMap::new(),
+            known: HashMap::new(),
         }
     }
 
@@ -258,159 +223,85 @@ impl Topics {
 
     /// Topic and delivery guarantee of `record`.
     pub fn resolve(&mut self, record: &Publication<'_>) -> (Arc<str>, Delivery) {
-        let (topic, spec) = match record {
-            Publication::Events { source, .. } => (Arc::clone(&self.source(source).events), EVENT),
-            Publication::Frame { source, .. } => {
-                (Arc::clone(&self.source(source).detections), DETECTIONS)
-            }
-            Publication::Source { source, .. } => (Arc::clone(&self.source(source).status), SOURCE),
-            Publication::Count { source, label, .. } => (self.count(source, label), COUNT),
-            Publication::GroupCount { source, group, .. } => {
-                (self.group_count(source, group), GROUP_COUNT)
-            }
+        let (spec, source, name) = match record {
+            Publication::Events { source, .. } => (EVENT, *source, ""),
+            Publication::Frame { source, .. } => (DETECTIONS, *source, ""),
+            Publication::Source { source, .. } => (SOURCE, *source, ""),
+            Publication::Count { source, label, .. } => (COUNT, *source, *label),
+            Publication::GroupCount { source, group, .. } => (GROUP_COUNT, *source, *group),
             Publication::Switch { source, rule, .. } => match rule {
-                Some(rule) => (self.switch(source, rule), RULE),
-                None => (Arc::clone(&self.source(source).detect), DETECT),
+                Some(rule) => (RULE, *source, *rule),
+                None => (DETECT, *source, ""),
             },
             Publication::Active {
                 source, activity, ..
-            } => (self.active(source, activity.rule), RULE_ACTIVE),
-            Publication::ScoreThreshold { source, .. } => (
-                Arc::clone(&self.source(source).score_threshold),
-                SCORE_THRESHOLD,
-            ),
-            Publication::Analytics { source, .. } => {
-                (Arc::clone(&self.source(source).analytics), ANALYTICS)
-            }
-            Publication::Zone { source, zone, .. } => (self.rule(source, ZONE, &zone.name), ZONE),
-            Publication::Line { source, line, .. } => (self.rule(source, LINE, &line.name), LINE),
-            Publication::Detector { .. } => (Arc::clone(&self.detector), DETECTOR),
-            Publication::Throttling { .. } => (Arc::clone(&self.throttling), THROTTLING),
-            Publication::Reload { .. } => (Arc::clone(&self.reload), RELOAD),
-            Publication::Update(_) => (Arc::clone(&self.update), UPDATE),
-            Publication::Reply { .. } => (Arc::clone(&self.reply), REPLY),
-            Publication::Stats(_) => (Arc::clone(&self.stats), STATS),
-            Publication::Gap { .. } => (Arc::clone(&self.gap), GAP),
-            Publication::Media { item, .. } => {
-                (Arc::clone(&self.source(&item.source).media), MEDIA)
-            }
+            } => match activity.rule {
+                Some(rule) => (RULE_ACTIVE, *source, rule),
+                None => (DETECT_ACTIVE, *source, ""),
+            },
+            Publication::ScoreThreshold { source, .. } => (SCORE_THRESHOLD, *source, ""),
+            Publication::Analytics { source, .. } => (ANALYTICS, *source, ""),
+            Publication::Zone { source, zone, .. } => (ZONE, *source, zone.name.as_str()),
+            Publication::Line { source, line, .. } => (LINE, *source, line.name.as_str()),
+            Publication::Detector { .. } => (DETECTOR, "", ""),
+            Publication::Throttling { .. } => (THROTTLING, "", ""),
+            Publication::Reload { .. } => (RELOAD, "", ""),
+            Publication::Update(_) => (UPDATE, "", ""),
+            Publication::Reply { .. } => (REPLY, "", ""),
+            Publication::Stats(_) => (STATS, "", ""),
+            Publication::Gap { .. } => (GAP, "", ""),
+            Publication::Media { item, .. } => (MEDIA, item.source.as_str(), ""),
             Publication::Snapshot {
                 source,
-                label,
-                track,
+                track: Some(track),
                 ..
-            } => match track {
-                Some(track) => {
-                    let track = track.to_string();
-                    let topic = TRACK_SNAPSHOT.path(&self.base, &level(source), &track);
-                    (topic, TRACK_SNAPSHOT)
-                }
-                None => (self.snapshot(source, label), SNAPSHOT),
-            },
+            } => {
+                // Tracks are many: not kept.
+                let topic = self.path(TRACK_SNAPSHOT, source, &track.to_string());
+                return (topic.into(), TRACK_SNAPSHOT.delivery);
+            }
+            Publication::Snapshot { source, label, .. } => (SNAPSHOT, *source, *label),
         };
-        (topic, spec.delivery)
+        (self.topic(spec, source, name), spec.delivery)
     }
 
     /// Removes a source; returns the topics of its counts, groups, pictures, zones, lines and switches, whose values are stale.
     pub fn remove_source(&mut self, source: &str) -> impl Iterator<Item = Arc<str>> {
-        let topics = self.sources.remove(source);
-        let values = |topics: SourceTopics| {
-            topics
-                .rules
-                .into_values()
-                .chain(topics.counts.into_values())
-                .chain(topics.groups.into_values())
-                .chain(topics.snapshots.into_values())
-                .chain(topics.switches.into_values())
-                .chain(topics.active.into_values())
-                .chain([topics.detect, topics.score_threshold])
-        };
-        topics.into_iter().flat_map(values)
+        let known = self.known.remove(source).into_iter().flatten();
+        known
+            .filter(|(spec, _)| spec.delivery == Delivery::State && *spec != SOURCE)
+            .flat_map(|(_, topics)| topics.into_values())
     }
 
-    fn source(&mut self, name: &str) -> &mut SourceTopics {
-        // Looked up twice, since the entry interface would need an owned key on every call.
-        if !self.sources.contains_key(name) {
-            let source = level(name);
-            let topics = SourceTopics {
-                status: SOURCE.path(&self.base, &source, ""),
-                events: EVENT.path(&self.base, &source, ""),
-                detections: DETECTIONS.path(&self.base, &source, ""),
-                analytics: ANALYTICS.path(&self.base, &source, ""),
-                rules: HashMap::new(),
-                media: MEDIA.path(&self.base, &source, ""),
-                snapshots: HashMap::new(),
-                counts: HashMap::new(),
-                groups: HashMap::new(),
-                detect: DETECT.path(&self.base, &source, ""),
-                score_threshold: SCORE_THRESHOLD.path(&self.base, &source, ""),
-                switches: HashMap::new(),
-                active: HashMap::new(),
-            };
-            self.sources.insert(name.to_owned(), topics);
-        }
-        self.sources
-            .get_mut(name)
-            .expect("inserted above when it was missing")
-    }
-
-    /// The topic of a zone or a line.
-    fn rule(&mut self, source: &str, spec: MessageTopic, name: &str) -> Arc<str> {
-        if let Some(topic) = self.source(source).rules.get(name) {
+    fn topic(&mut self, spec: MessageTopic, source: &str, name: &str) -> Arc<str> {
+        // Looked up twice, since the entry interface would need owned keys on every call.
+        let of_source = self.known.get(source);
+        if let Some(topic) = of_source.and_then(|source| source.get(&spec)?.get(name)) {
             return Arc::clone(topic);
         }
-        let topic = spec.path(&self.base, &level(source), &level(name));
-        let known = &mut self.source(source).rules;
-        known.insert(name.to_owned(), Arc::clone(&topic));
+        let topic: Arc<str> = self.path(spec, source, name).into();
+        let of_source = self.known.entry(source.to_owned()).or_default();
+        let of_kind = of_source.entry(spec).or_default();
+        of_kind.insert(name.to_owned(), Arc::clone(&topic));
         topic
     }
 
-    /// The topic of the switch of a rule.
-    fn switch(&mut self, source: &str, rule: &str) -> Arc<str> {
-        if let Some(topic) = self.source(source).switches.get(rule) {
-            return Arc::clone(topic);
-        }
-        let topic = RULE.path(&self.base, &level(source), &level(rule));
-        let known = &mut self.source(source).switches;
-        known.insert(rule.to_owned(), Arc::clone(&topic));
-        topic
+    /// The topic of a source, or of its `name`, as text.
+    pub(crate) fn path(&self, spec: MessageTopic, source: &str, name: &str) -> String {
+        let of_label = self.levels.get(name);
+        let of_label = of_label.filter(|_| spec.levels.ends_with("<label>"));
+        let name = of_label.cloned().unwrap_or_else(|| level(name));
+        spec.path(&self.base, &level(source), &name)
     }
 
-    fn active(&mut self, source: &str, rule: Option<&str>) -> Arc<str> {
-        let (base, level_of) = (self.base.clone(), level(source));
-        let known = &mut self.source(source).active;
-        let topic = known.entry(rule.map(str::to_owned)).or_insert_with(|| {
-            let (spec, rule) = rule.map_or((DETECT_ACTIVE, ""), |rule| (RULE_ACTIVE, rule));
-            spec.path(&base, &level_of, &level(rule))
-        });
-        Arc::clone(topic)
+    /// The topic `levels` of the device.
+    pub(crate) fn of_device(&self, levels: &str) -> String {
+        format!("{}/{levels}", self.base)
     }
 
-    fn count(&mut self, source: &str, label: &str) -> Arc<str> {
-        if let Some(topic) = self
-            .sources
-            .get(source)
-            .and_then(|topics| topics.counts.get(label))
-        {
-            return Arc::clone(topic);
-        }
-        let last = self.levels.get(label).cloned();
-        let last = last.unwrap_or_else(|| level(label));
-        let topic = COUNT.path(&self.base, &level(source), &last);
-        self.source(source)
-            .counts
-            .insert(label.to_owned(), Arc::clone(&topic));
-        topic
-    }
-
-    fn group_count(&mut self, source: &str, group: &str) -> Arc<str> {
-        if let Some(topic) = self.source(source).groups.get(group) {
-            return Arc::clone(topic);
-        }
-        let topic = GROUP_COUNT.path(&self.base, &level(source), &level(group));
-        let known = &mut self.source(source).groups;
-        known.insert(group.to_owned(), Arc::clone(&topic));
-        topic
+    /// The topic `levels` of a source.
+    pub(crate) fn of_source(&self, source: &str, levels: &str) -> String {
+        format!("{}/{}/{levels}", self.base, level(source))
     }
 }
 

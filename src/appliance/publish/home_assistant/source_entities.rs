@@ -10,6 +10,7 @@ use super::ids;
 use super::site::{Draft, ORIGIN, Site};
 use super::source_events;
 use crate::SourceInfo;
+use crate::topics::{COUNT, GROUP_COUNT, SNAPSHOT};
 use jetwatch_config::ZoneRule;
 
 /// A source, and the labels that were seen there.
@@ -106,12 +107,9 @@ pub(super) fn draft(site: &Site, source: &Source) -> Draft {
 pub(super) fn count_topics(site: &Site, source: &Source) -> Vec<String> {
     let name = &source.info.name;
     let Announced { labels, groups } = announced(site, source);
-    let labels = labels
-        .into_iter()
-        .map(|label| site.topics.of_count(name, label));
-    let groups = groups
-        .into_iter()
-        .map(|group| site.topics.of_group_count(name, group));
+    let path = |spec, entry| site.topics.path(spec, name, entry);
+    let labels = labels.into_iter().map(|label| path(COUNT, label));
+    let groups = groups.into_iter().map(|group| path(GROUP_COUNT, group));
     labels.chain(groups).collect()
 }
 
@@ -263,11 +261,11 @@ fn occupancy(rank: Rank, parts: &[&str], name: &str, topic: &str, count: &str) -
 fn label_entities(site: &Site, source: &str, announced: &Announced<'_>) -> Vec<Component> {
     let count = "value | int(0)";
     let of_label = |label: &&str| {
-        let topic = site.topics.of_count(source, label);
+        let topic = site.topics.path(COUNT, source, label);
         occupancy(Rank::Label, &["label", label], label, &topic, count)
     };
     let of_group = |group: &&str| {
-        let topic = site.topics.of_group_count(source, group);
+        let topic = site.topics.path(GROUP_COUNT, source, group);
         occupancy(Rank::Label, &["group", group], group, &topic, count)
     };
     let labels = announced.labels.iter().flat_map(of_label);
@@ -279,7 +277,7 @@ fn label_entities(site: &Site, source: &str, announced: &Announced<'_>) -> Vec<C
 /// The newest picture of each label.
 fn picture_entities(site: &Site, source: &str, announced: &Announced<'_>) -> Vec<Component> {
     let of_label = |label: &&str| {
-        let topic = site.topics.of_snapshot(source, label);
+        let topic = site.topics.path(SNAPSHOT, source, label);
         Component::entity("image", Rank::Label, &["label", label, "picture"], label)
             .set("img_t", topic)
             .set("cont_type", "image/jpeg")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Topics of sources whose values the broker retains: what a value that was found there is.
+//! What a topic stands for: values of sources that the broker retains, and those at which clients set something.
 
 use super::Topics;
 
@@ -49,6 +49,29 @@ pub(crate) enum RetainedTopic<'t> {
     },
 }
 
+/// Last level of a topic at which a value is set.
+const SET: &str = "set";
+
+/// What is set by a message on a topic that ends in `set`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetTopic {
+    /// The name of the source.
+    pub source: String,
+    /// What of it.
+    pub setting: Setting,
+}
+
+/// What of a source is set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Setting {
+    /// Whether it detects.
+    Detection,
+    /// Whether the rule of this name is on.
+    Rule(String),
+    /// Its score threshold.
+    ScoreThreshold,
+}
+
 impl Topics {
     /// Filters for all topics of sources with retained values; other topics match them, too.
     #[must_use]
@@ -70,15 +93,18 @@ impl Topics {
     /// The source of a topic, whatever its purpose; `None` where it is not below this device.
     #[must_use]
     pub(crate) fn source_of<'t>(&self, topic: &'t str) -> Option<&'t str> {
-        let below = topic.strip_prefix(&self.base)?.strip_prefix('/')?;
-        Some(below.split_once('/')?.0)
+        Some(self.below(topic)?.split_once('/')?.0)
+    }
+
+    /// The levels of a topic below the device.
+    fn below<'t>(&self, topic: &'t str) -> Option<&'t str> {
+        topic.strip_prefix(&self.base)?.strip_prefix('/')
     }
 
     /// Purpose of a topic; `None` where this device has no retained value of a source there.
     #[must_use]
     pub(crate) fn retained_topic<'t>(&'t self, topic: &'t str) -> Option<RetainedTopic<'t>> {
-        let below = topic.strip_prefix(&self.base)?.strip_prefix('/')?;
-        let levels: Vec<&str> = below.split('/').collect();
+        let levels: Vec<&str> = self.below(topic)?.split('/').collect();
         match *levels.as_slice() {
             [source, "status"] => Some(RetainedTopic::Status { source }),
             [source, "detect"] | [source, "rules", _] => Some(RetainedTopic::Switch { source }),
@@ -109,5 +135,26 @@ impl Topics {
             }
             _ => None,
         }
+    }
+
+    /// Filters for the topics at which values are set; only those of [`set_topic`](Self::set_topic) match them.
+    #[must_use]
+    pub(crate) fn set_filters(&self) -> [String; 3] {
+        ["+/detect/set", "+/rules/+/set", "+/score_threshold/set"]
+            .map(|levels| format!("{}/{levels}", self.base))
+    }
+
+    /// What a message on `topic` sets; `None` for other topics.
+    #[must_use]
+    pub(crate) fn set_topic(&self, topic: &str) -> Option<SetTopic> {
+        let levels: Vec<&str> = self.below(topic)?.split('/').collect();
+        let (source, setting) = match *levels.as_slice() {
+            [source, "detect", SET] => (source, Setting::Detection),
+            [source, "rules", rule, SET] => (source, Setting::Rule(rule.to_owned())),
+            [source, "score_threshold", SET] => (source, Setting::ScoreThreshold),
+            _ => return None,
+        };
+        let source = source.to_owned();
+        Some(SetTopic { source, setting })
     }
 }
