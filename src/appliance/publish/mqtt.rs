@@ -22,10 +22,10 @@ mod format_sink;
 mod hosted;
 pub(crate) mod known;
 mod memory;
+mod message;
 mod monitor;
 mod outbox;
 mod part;
-mod pending;
 mod probe;
 mod refusal;
 mod replay_pace;
@@ -49,10 +49,10 @@ use self::announcer::Announcer;
 use self::client::Client;
 pub use self::format_sink::FormatSink;
 pub use self::hosted::{DeliveryObserver, HostedClient, HostedLink, HostedOptions, SentMessage};
+use self::message::Message;
 pub use self::monitor::MqttMonitor;
-use self::outbox::{Importance, Message, Outbox};
+use self::outbox::Outbox;
 pub use self::part::Part;
-use self::pending::Pending;
 pub use self::probe::{BrokerInfo, Rehearsal, RehearsalOptions, probe, rehearse};
 use self::retained_cleanup::Cleanup;
 use self::session::{Availability, OFFLINE, ONLINE};
@@ -68,7 +68,7 @@ use super::{
     SpoolStats, Timestamp, Topics,
 };
 use jetwatch_config::{MqttConfig, Replay};
-use jetwatch_spool::{Class, Spool};
+use jetwatch_spool::Spool;
 use jetwatch_telemetry::{Heartbeat, Heartbeats, thread_names};
 use jetwatch_types::Classes;
 
@@ -128,7 +128,7 @@ pub struct MqttSink {
     is_cleanup_pending: bool,
     client: Client,
     /// Messages of one call of `publish`.
-    pending: Vec<Pending>,
+    pending: Vec<Message>,
     spooler: Option<Spooler>,
     /// Late messages sent, and when that was counted.
     replayed: (u64, Instant),
@@ -367,57 +367,40 @@ impl Sink for MqttSink {
         let tags = number.map(|first_seq| self.shared.tags(record, first_seq));
         let mut tags = tags.unwrap_or_default().into_iter();
         let mut pending = std::mem::take(&mut self.pending);
-        let expires_in_s = pending::expires_in_s(record);
-        let push = |payload: &[u8]| {
-            let tag = tags.next();
-            pending.push(Pending {
-                // One allocation of the exact size: the encoder's buffer is reused, and the payload is shared from here on.
-                message: Message {
-                    expires_in_s,
-                    ..Message::new(Arc::clone(&topic), Bytes::copy_from_slice(payload))
-                },
-                importance: match tag {
-                    Some(tag) if tag.class == Class::Update => Importance::Update,
-                    _ => Importance::Essential,
-                },
-                tag,
+        let expires_in_s = message::expires_in_s(record);
+        let mut push = |payload: &[u8]| {
+            // One allocation of the exact size: the encoder's buffer is reused, and the payload is shared from here on.
+            let message = Message {
+                expires_in_s,
+                ..Message::new(Arc::clone(&topic), Bytes::copy_from_slice(payload))
+            };
+            pending.push(match tags.next() {
+                Some(tag) => message.tagged(tag),
+                None => message,
             });
         };
-        let mut push = push;
         match (record, bare_payload(record)) {
             (Publication::Snapshot { jpeg, .. }, _) => push(jpeg),
             (_, Some(payload)) => push(payload.as_bytes()),
             (_, None) => self.encoder.encode(record, Timestamp::now(), push),
         }
         if let Publication::Reply { reply, .. } = record {
-            pending.extend(pending::response(reply, pending.first()));
+            pending.extend(message::response(reply, pending.first()));
         }
         // First into the log: what is sent is known to the next process.
-        let is_stored = self
-            .spooler
-            .as_mut()
-            .is_some_and(|spooler| spooler.store(&pending));
+        if let Some(spooler) = &mut self.spooler {
+            spooler.store(&mut pending);
+        }
         let mut overflows = false;
         let mut outbox = self.shared.outbox();
         // Of a clock that was set just now.
         let shift = self.shared.clock().shift(first_seq);
-        for Pending {
-            message,
-            importance,
-            tag,
-        } in pending.drain(..)
-        {
-            let tag = tag.map(|tag| tag.shifted(shift));
-            match (delivery, tag) {
-                (Delivery::State, _) => outbox.set_state(message),
-                (Delivery::AtMostOnce, _) => outbox.push_best_effort(message),
-                (Delivery::AtLeastOnce, Some(tag)) if is_stored => {
-                    outbox.push_stored(message, importance, tag);
-                }
-                (Delivery::AtLeastOnce, Some(tag)) => {
-                    overflows |= outbox.push_unstored(message, importance, tag);
-                }
-                (Delivery::AtLeastOnce, None) => overflows |= outbox.push(message, importance),
+        for mut message in pending.drain(..) {
+            message.tag = message.tag.map(|tag| tag.shifted(shift));
+            match delivery {
+                Delivery::State => outbox.set_state(message),
+                Delivery::AtMostOnce => outbox.push_best_effort(message),
+                Delivery::AtLeastOnce => overflows |= outbox.push(message),
             }
         }
         self.pending = pending;

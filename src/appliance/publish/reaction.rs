@@ -41,7 +41,7 @@ pub(crate) struct Reactions {
     pub message: Reaction,
     /// In CONNACK, or in a DISCONNECT in its place.
     pub connect: Reaction,
-    /// In DISCONNECT. The message that was on its way then is suspected in any case: see `outbox/suspect.rs`.
+    /// In DISCONNECT. The message that was on its way then is suspected in any case: see `outbox/suspicion.rs`.
     pub disconnect: Reaction,
 }
 

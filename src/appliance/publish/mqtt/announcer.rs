@@ -14,7 +14,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
 
-use super::outbox::Message;
+use super::message::Message;
 use super::shared::Shared;
 use crate::home_assistant::{Announcement, Fact, HomeAssistant};
 

@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 
 use super::client::Client;
-use super::outbox::{Importance, Message, Outbox};
+use super::message::{Importance, Message};
+use super::outbox::Outbox;
 use super::session::{Availability, OFFLINE, ONLINE};
 use super::shared::Shared;
 use super::worker::Worker;
@@ -104,14 +105,20 @@ impl FormatSink {
             delivery,
         } in self.messages.drain(..)
         {
-            let message = Message::new(topic, payload.into());
+            let importance = match delivery {
+                FormatDelivery::Update | FormatDelivery::Last => Importance::Update,
+                _ => Importance::Essential,
+            };
+            let message = Message {
+                importance,
+                ..Message::new(topic, payload.into())
+            };
             match delivery {
-                FormatDelivery::Event => overflows |= outbox.push(message, Importance::Essential),
-                FormatDelivery::Update => overflows |= outbox.push(message, Importance::Update),
+                FormatDelivery::Event | FormatDelivery::Update => overflows |= outbox.push(message),
                 FormatDelivery::Latest => outbox.set_latest(message),
                 FormatDelivery::Last => {
                     outbox.forget(&message.topic);
-                    overflows |= outbox.push(message, Importance::Update);
+                    overflows |= outbox.push(message);
                 }
                 FormatDelivery::BestEffort => outbox.push_best_effort(message),
             }

@@ -16,7 +16,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::connection::Connection;
 use super::hosted::SentMessage;
 use super::memory::Memory;
-use super::outbox::{GivenUp, Message, Outgoing};
+use super::message::Message;
+use super::outbox::{GivenUp, Outgoing};
 use super::refusal::Refusals;
 use super::replay_pace::ReplayPace;
 use super::shared::{Closing, Shared};
@@ -257,7 +258,7 @@ impl<'a> Session<'a> {
                 {
                     let id = outgoing.id;
                     let is_late = outgoing.late_ms.is_some();
-                    let tag = outgoing.tag;
+                    let tag = outgoing.message.tag;
                     let given_up = GivenUp {
                         topic: Arc::clone(&outgoing.message.topic),
                         bytes: outgoing.message.payload.len(),
@@ -606,7 +607,6 @@ fn encode(
         retain,
         dup: again,
         late_ms,
-        tag: _,
     } = outgoing;
     let before = buffer.len();
     let id = id.filter(|_| !link.without.has(Feature::QoS1));

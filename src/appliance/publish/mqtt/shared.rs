@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use super::ConnectionState;
 use super::hosted::DeliveryObserver;
-use super::outbox::{Message, Outbox, Tag};
-use super::pending::tags_of;
+use super::message::{Message, Tag, tags_of};
+use super::outbox::Outbox;
 use super::retained::RetainedSnapshot;
 use super::spooler::OldestMessage;
 use super::wall_clock::WallClock;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
+use super::message::Message;
 use super::outbox::LATE_AFTER_MS;
-use super::pending::Pending;
 use super::shared::Shared;
 use super::wall_clock::shifted;
 use crate::wire::SpoolId;
@@ -213,20 +213,25 @@ impl Spooler {
         Ok(spooler)
     }
 
-    /// Writes the numbered messages among `pending` so that they survive the process. False: they are not in the log.
-    pub fn store(&mut self, pending: &[Pending]) -> bool {
+    /// Writes the numbered ones of `messages` so that they survive the process, and marks them.
+    pub fn store(&mut self, messages: &mut [Message]) {
         self.batch.clear();
-        for Pending { message, tag, .. } in pending {
-            if let Some(tag) = tag {
+        for message in &*messages {
+            if let Some(tag) = message.tag {
                 let numbers = (tag.seq, tag.at_ms);
                 let (topic, payload) = (&message.topic, &message.payload);
                 self.batch
                     .push(numbers, tag.class, tag.track, topic, payload);
             }
         }
-        if self.batch.is_empty() {
-            return true;
+        if !self.batch.is_empty() && self.write() {
+            let tags = messages.iter_mut().filter_map(|it| it.tag.as_mut());
+            tags.for_each(|tag| tag.is_stored = true);
         }
+    }
+
+    /// Writes the batch to the log; returns whether it is there.
+    fn write(&mut self) -> bool {
         match self.spool.write(&self.batch) {
             Ok(Stored {
                 is_pressed,

@@ -1,56 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is in the queues of the outbox, and what is on its way.
+//! What is in the queues of the outbox, and what leaves them.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use jetwatch_spool::Class;
-
-use crate::mqtt::wall_clock::shifted;
-
-/// A topic and its payload.
-#[derive(Debug, Clone)]
-pub(in crate::mqtt) struct Message {
-    pub topic: Arc<str>,
-    pub payload: Bytes,
-    /// MQTT 5: correlation data of the request to which this is the response.
-    pub correlation: Option<Box<[u8]>>,
-    /// MQTT 5: seconds after which the broker drops it from the queue of a subscriber that is away; `None`: as its number says.
-    pub expires_in_s: Option<u32>,
-}
-
-impl Message {
-    pub fn new(topic: Arc<str>, payload: Bytes) -> Self {
-        Self {
-            topic,
-            payload,
-            correlation: None,
-            expires_in_s: None,
-        }
-    }
-}
-
-/// What the spool knows of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::mqtt) struct Tag {
-    /// Its number.
-    pub seq: u64,
-    /// When it was made, in milliseconds since 1970.
-    pub at_ms: u64,
-    /// Stands for its track.
-    pub track: u64,
-    pub class: Class,
-}
-
-impl Tag {
-    /// The same with another time.
-    pub fn shifted(self, ms: i64) -> Self {
-        Self {
-            at_ms: shifted(self.at_ms, ms),
-            ..self
-        }
-    }
-}
+pub(super) use crate::mqtt::message::{Importance, Message, Tag};
 
 /// How many late messages may be sent now.
 #[derive(Debug, Clone, Copy)]
@@ -81,17 +34,6 @@ pub(in crate::mqtt) struct Outgoing {
     pub dup: bool,
     /// Its age in milliseconds, where it is late.
     pub late_ms: Option<u64>,
-    /// Its number and when it was made; `None`: it is not numbered.
-    pub tag: Option<Tag>,
-}
-
-/// Whether another message makes this one dispensable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::mqtt) enum Importance {
-    /// An update of a track: dropped first when the queue is full.
-    Update,
-    /// Begin and end of a track, and all others: no later message says it again.
-    Essential,
 }
 
 /// Messages that were dropped because the queue was full.
@@ -109,26 +51,63 @@ pub(super) struct QueuedMessage {
     pub order: u64,
     pub message: Message,
     pub dup: bool,
-    /// `None`: it is not numbered.
-    pub tag: Option<Tag>,
+    /// It is sent before older ones.
+    pub is_ahead: bool,
 }
 
+impl QueuedMessage {
+    pub fn new(order: u64, message: Message) -> Self {
+        Self {
+            order,
+            message,
+            dup: false,
+            is_ahead: false,
+        }
+    }
+
+    pub fn tag(&self) -> Option<Tag> {
+        self.message.tag
+    }
+}
+
+/// What waits, or is on its way.
 #[derive(Debug)]
-pub(super) enum QueueEntry {
+pub(super) enum Entry {
     Message(QueuedMessage),
-    /// The newest value of this state; at most one such mark is in the queue.
+    /// The newest value of a state; at most one such mark waits.
     State {
         order: u64,
         index: usize,
+        /// It is on its way, and is counted.
+        counted: bool,
     },
 }
 
-impl QueueEntry {
-    pub fn tag(&self) -> Option<Tag> {
+impl Entry {
+    pub fn state(order: u64, index: usize) -> Self {
+        Self::State {
+            order,
+            index,
+            counted: false,
+        }
+    }
+
+    pub fn message(&self) -> Option<&QueuedMessage> {
         match self {
-            Self::Message(queued) => queued.tag,
+            Self::Message(queued) => Some(queued),
             Self::State { .. } => None,
         }
+    }
+
+    pub fn message_mut(&mut self) -> Option<&mut QueuedMessage> {
+        match self {
+            Self::Message(queued) => Some(queued),
+            Self::State { .. } => None,
+        }
+    }
+
+    pub fn tag(&self) -> Option<Tag> {
+        self.message()?.tag()
     }
 
     pub fn order(&self) -> u64 {
@@ -137,10 +116,11 @@ impl QueueEntry {
             Self::State { order, .. } => *order,
         }
     }
-}
 
-/// Identifier of a message that waits outside of the queues: see `held.rs`. No packet has it.
-pub(super) const ASIDE: u16 = 0;
+    pub fn is_state(&self, wanted: usize) -> bool {
+        matches!(self, Self::State { index, .. } if *index == wanted)
+    }
+}
 
 /// A message that the broker does not take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,35 +128,4 @@ pub(in crate::mqtt) struct GivenUp {
     pub topic: Arc<str>,
     /// Its payload, in bytes.
     pub bytes: usize,
-}
-
-#[derive(Debug)]
-pub(super) struct InFlight {
-    /// The packet identifier, or [`ASIDE`].
-    pub id: u16,
-    pub sent: Sent,
-}
-
-impl Sent {
-    /// The number of a message.
-    pub fn tag(&self) -> Option<Tag> {
-        match self {
-            Self::Message { queued, .. } => queued.tag,
-            Self::State { .. } => None,
-        }
-    }
-}
-
-#[derive(Debug)]
-pub(super) enum Sent {
-    Message {
-        queued: QueuedMessage,
-        importance: Importance,
-        /// It was sent before older ones.
-        is_ahead: bool,
-    },
-    State {
-        index: usize,
-        counted: bool,
-    },
 }

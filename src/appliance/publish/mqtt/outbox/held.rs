@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The part of the outbox for a broker that refuses messages for now: they return to their places, and wait until the session
+//! What waits because a broker refuses messages for now: refused messages return to their places, and all wait until the session
 //! releases them.
 //!
 //! A message whose refusal may be about itself is put aside after a few attempts, and the next ones are sent. If the broker takes those, the
 //! one aside is tried again between them, and given up at last; if not, the broker is full or ill, and all wait again.
-
-use super::Outbox;
-use super::entry::{ASIDE, Importance, InFlight, QueueEntry, QueuedMessage, Sent};
 
 /// What waits because the broker refused it.
 #[derive(Debug, Default)]
@@ -36,9 +33,56 @@ const ASIDE_AFTER: u32 = 3;
 const MAX_REFUSALS: u32 = 8;
 
 impl Held {
-    /// Whether no state waits. Messages that wait are in the queues.
-    pub fn is_empty(&self) -> bool {
-        self.states.is_empty()
+    /// The message at this place was refused once more. `Some`: others were taken meanwhile, so that it is about this one; true: for the
+    /// last time.
+    pub fn refused_alone(&mut self, order: u64) -> Option<bool> {
+        let doubted = self.doubted.as_mut()?;
+        if doubted.order != order || !doubted.is_passed {
+            return None;
+        }
+        doubted.refusals += 1;
+        doubted.is_passed = false;
+        let is_last = doubted.refusals >= MAX_REFUSALS;
+        if is_last {
+            self.doubted = None;
+        }
+        Some(is_last)
+    }
+
+    /// The message at this place was refused, and all messages wait. `in_doubt`: it may be about this one. `was_aside`: another one
+    /// was refused before it.
+    pub fn refused(&mut self, order: u64, in_doubt: bool, was_aside: bool) {
+        // Others that were on their way at the same time are part of the same refusal.
+        let is_first = !std::mem::replace(&mut self.messages, true);
+        if was_aside {
+            // Both are refused: it is not about the first.
+            self.doubted = None;
+        } else if is_first {
+            let known = self.doubted.take().filter(|known| known.order == order);
+            self.doubted = in_doubt.then(|| Doubted {
+                order,
+                refusals: known.map_or(0, |known| known.refusals) + 1,
+                is_passed: false,
+            });
+        }
+    }
+
+    /// The broker has taken the message at this place.
+    pub fn taken(&mut self, order: u64) {
+        let Some(doubted) = &mut self.doubted else {
+            return;
+        };
+        if doubted.order == order {
+            self.doubted = None;
+        } else {
+            doubted.is_passed |= doubted.refusals >= ASIDE_AFTER;
+        }
+    }
+
+    /// The place of the message that is to be put aside.
+    pub fn to_put_aside(&self) -> Option<u64> {
+        let doubted = self.doubted.as_ref()?;
+        (doubted.refusals >= ASIDE_AFTER).then_some(doubted.order)
     }
 }
 
@@ -53,191 +97,6 @@ pub(in crate::mqtt) enum HeldKind {
     State,
 }
 
-impl Outbox {
-    /// The broker refused a message and may take it later. `None`: it was not in flight.
-    /// `in_doubt`: it may be about this message.
-    pub fn refused_for_now(&mut self, id: u16, in_doubt: bool) -> Option<HeldKind> {
-        if !self.is_on_way(id) {
-            return None;
-        }
-        self.clear_suspicion(id, false);
-        let is_it = |in_flight: &InFlight| in_flight.id == id;
-        let at = self.in_flight.iter().position(is_it)?;
-        let sent = self.in_flight.remove(at)?.sent;
-        let order = match &sent {
-            Sent::Message { queued, .. } => queued.order,
-            &Sent::State { index, counted } => {
-                self.count_again(index, counted);
-                let state = &mut self.states[index];
-                // A newer value that waits is sent in its place.
-                if !state.queued && !state.is_forgotten() {
-                    state.queued = true;
-                    self.held.states.push(index);
-                }
-                self.release_retracted(index);
-                return Some(HeldKind::State);
-            }
-        };
-        let is_same = |doubted: &&mut Doubted| doubted.order == order;
-        if let Some(doubted) = self.held.doubted.as_mut().filter(is_same)
-            && in_doubt
-            && doubted.is_passed
-        {
-            doubted.refusals += 1;
-            doubted.is_passed = false;
-            let is_last = doubted.refusals >= MAX_REFUSALS;
-            self.in_flight.push_back(InFlight { id: ASIDE, sent });
-            if is_last {
-                self.held.doubted = None;
-                let given_up = self.give_up(ASIDE);
-                self.given_up.extend(given_up);
-            }
-            return Some(HeldKind::Aside);
-        }
-        if self.return_aside() {
-            // Both are refused: it is not about the first.
-            self.held.doubted = None;
-        } else if !self.held.messages {
-            // Others that were on their way at the same time are part of the same refusal.
-            let known = self
-                .held
-                .doubted
-                .take()
-                .filter(|known| known.order == order);
-            self.held.doubted = in_doubt.then(|| Doubted {
-                order,
-                refusals: known.map_or(0, |known| known.refusals) + 1,
-                is_passed: false,
-            });
-        }
-        // The broker has not kept it: what is sent later is not a repeat.
-        self.put_back(sent, false);
-        self.held.messages = true;
-        Some(HeldKind::Message)
-    }
-
-    /// Messages may be sent again.
-    pub fn release_messages(&mut self) {
-        self.held.messages = false;
-        if let Some(doubted) = &self.held.doubted
-            && doubted.refusals >= ASIDE_AFTER
-            && self.queued_messages() + self.backlog.ahead.len() > 1
-        {
-            self.put_aside(doubted.order);
-        }
-    }
-
-    /// Takes the message at this place out of the queues.
-    pub(super) fn put_aside(&mut self, order: u64) {
-        let place = |queued: &QueuedMessage| queued.order == order;
-        let ahead = self.backlog.ahead.iter().position(place);
-        let update = self.updates.iter().position(place);
-        let essential = self.queue.iter().position(
-            |entry| matches!(entry, QueueEntry::Message(queued) if queued.order == order),
-        );
-        let (queued, importance, is_ahead) = match (ahead, update, essential) {
-            (Some(at), ..) => (self.backlog.ahead.remove(at), Importance::Essential, true),
-            (_, Some(at), _) => (self.updates.remove(at), Importance::Update, false),
-            (.., Some(at)) => match self.queue.remove(at) {
-                Some(QueueEntry::Message(queued)) => {
-                    self.essential -= 1;
-                    (Some(queued), Importance::Essential, false)
-                }
-                _ => return,
-            },
-            _ => return,
-        };
-        if let Some(queued) = queued {
-            let sent = Sent::Message {
-                queued,
-                importance,
-                is_ahead,
-            };
-            self.in_flight.push_back(InFlight { id: ASIDE, sent });
-        }
-    }
-
-    /// Whether a message is aside.
-    pub fn has_aside(&self) -> bool {
-        self.in_flight.iter().any(|aside| aside.id == ASIDE)
-    }
-
-    /// Puts the message that is aside back at its place; returns whether there was one.
-    pub fn return_aside(&mut self) -> bool {
-        let at = self.in_flight.iter().position(|aside| aside.id == ASIDE);
-        let aside = at.and_then(|at| self.in_flight.remove(at));
-        let is_there = aside.is_some();
-        if let Some(aside) = aside {
-            self.put_back(aside.sent, false);
-        }
-        is_there
-    }
-
-    /// The broker takes the message `id`.
-    pub(super) fn note_taken(&mut self, id: u16) {
-        let Some(doubted) = &mut self.held.doubted else {
-            return;
-        };
-        let taken = self.in_flight.iter().find(|in_flight| in_flight.id == id);
-        match taken.map(|taken| &taken.sent) {
-            Some(Sent::Message { queued, .. }) if queued.order == doubted.order => {
-                self.held.doubted = None;
-            }
-            Some(Sent::Message { .. }) => doubted.is_passed |= doubted.refusals >= ASIDE_AFTER,
-            _ => {}
-        }
-    }
-
-    /// Refused states may be sent again, before everything else.
-    pub fn release_states(&mut self) {
-        for index in self.held.states.drain(..).rev() {
-            self.queue.push_front(QueueEntry::State { order: 0, index });
-        }
-    }
-
-    /// Queues a message that was in flight at its place, which is before those that were made later. `dup`: the broker may have it.
-    pub(super) fn put_back(&mut self, sent: Sent, dup: bool) {
-        let Sent::Message {
-            mut queued,
-            importance,
-            is_ahead,
-        } = sent
-        else {
-            return;
-        };
-        queued.dup = dup;
-        let order = queued.order;
-        if is_ahead {
-            let ahead = &mut self.backlog.ahead;
-            let at = ahead.partition_point(|other| other.order < order);
-            ahead.insert(at, queued);
-            return;
-        }
-        match importance {
-            Importance::Update => {
-                let at = self.updates.partition_point(|other| other.order < order);
-                self.updates.insert(at, queued);
-            }
-            Importance::Essential => {
-                let at = self.queue.partition_point(|other| other.order() < order);
-                self.queue.insert(at, QueueEntry::Message(queued));
-                self.essential += 1;
-            }
-        }
-    }
-
-    /// A value that was in flight waits again, unless a newer one does.
-    pub(super) fn count_again(&mut self, index: usize, counted: bool) {
-        if !counted {
-            return;
-        }
-        let state = &mut self.states[index];
-        if state.is_forgotten() || std::mem::replace(&mut state.counted, true) {
-            self.replaced += 1;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -245,7 +104,8 @@ mod tests {
     use bytes::Bytes;
     use jetwatch_spool::{Class, GapReason};
 
-    use super::super::entry::{Message, Pace, Tag};
+    use super::super::Outbox;
+    use super::super::entry::{Importance, Message, Pace, Tag};
     use super::*;
 
     fn message(topic: &str, payload: &str) -> Message {
@@ -282,8 +142,9 @@ mod tests {
             at_ms: 0,
             track: 1,
             class,
+            is_stored: false,
         };
-        outbox.push_tagged(message("e", &seq.to_string()), importance, Some(tag));
+        outbox.push(message("e", &seq.to_string()).tagged(tag));
     }
 
     #[test]

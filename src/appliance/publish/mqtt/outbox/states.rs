@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The part of the outbox that holds one value per topic.
+//! One value per topic.
 
+use std::collections::HashMap;
+use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
-use bytes::Bytes;
-
-use super::Outbox;
-use super::entry::{InFlight, Message, QueueEntry, Sent};
+use super::entry::{Entry, Message};
 
 /// The value of one topic.
 #[derive(Debug)]
@@ -14,7 +13,7 @@ pub(super) struct State {
     pub value: Message,
     /// The broker keeps it for later subscribers.
     pub retain: bool,
-    /// A mark is in the queue.
+    /// A mark is in the queue, or held.
     pub queued: bool,
     /// The value was passed in by the pipeline and has not been sent.
     pub counted: bool,
@@ -35,129 +34,150 @@ impl State {
     }
 }
 
-impl Outbox {
-    /// Sets a state from the pipeline.
-    pub fn set_state(&mut self, value: Message) {
-        self.set_counted(value, true);
-    }
+/// The values of all topics, by index.
+#[derive(Debug, Default)]
+pub(super) struct States {
+    states: Vec<State>,
+    index_of: HashMap<Arc<str>, usize>,
+    /// Free slots of withdrawn states.
+    free: Vec<usize>,
+}
 
-    /// As [`set_state`](Self::set_state), not retained: it reaches those who are subscribed, once more on each connection.
-    pub fn set_latest(&mut self, value: Message) {
-        self.set_counted(value, false);
-    }
+impl Index<usize> for States {
+    type Output = State;
 
-    fn set_counted(&mut self, value: Message, retain: bool) {
-        self.accepted += 1;
-        let index = self.upsert_state(value, retain);
-        let state = &mut self.states[index];
-        let is_blocked = state.is_blocked();
-        if std::mem::replace(&mut state.counted, !is_blocked) {
-            self.replaced += 1;
+    fn index(&self, index: usize) -> &State {
+        &self.states[index]
+    }
+}
+
+impl IndexMut<usize> for States {
+    fn index_mut(&mut self, index: usize) -> &mut State {
+        &mut self.states[index]
+    }
+}
+
+impl States {
+    /// Sets the value of a topic; returns its index.
+    pub fn set(&mut self, value: Message, retain: bool) -> usize {
+        if let Some(&index) = self.index_of.get(&value.topic) {
+            let state = &mut self.states[index];
+            state.value = value;
+            state.retain = retain;
+            return index;
         }
-        self.dropped += u64::from(is_blocked);
-    }
-
-    /// Sets a state of the client itself, which is not counted.
-    pub fn set_internal_state(&mut self, value: Message) {
-        self.upsert_state(value, true);
-    }
-
-    /// Clears a retained state at the broker by an empty retained message. It is removed once that is acknowledged.
-    pub fn retract(&mut self, topic: &Arc<str>) {
-        if !self.state_of.contains_key(topic) {
-            return;
-        }
-        let index = self.upsert_state(Message::new(Arc::clone(topic), Bytes::new()), true);
-        if std::mem::take(&mut self.states[index].counted) {
-            self.replaced += 1;
-        }
-    }
-
-    /// Clears all retained states but that of `kept`, as [`retract`](Self::retract).
-    pub fn retract_all_but(&mut self, kept: &str) {
-        let topics: Vec<Arc<str>> = self.state_of.keys().map(Arc::clone).collect();
-        for topic in topics.iter().filter(|topic| topic.as_ref() != kept) {
-            self.retract(topic);
-        }
-    }
-
-    /// Clears a retained value of an earlier run by an empty retained message, which is not counted.
-    pub fn clear_retained(&mut self, topic: Arc<str>) {
-        self.upsert_state(Message::new(topic, Bytes::new()), true);
-    }
-
-    /// The value of a topic from [`set_latest`](Self::set_latest) is not sent again, on this connection or a later one.
-    pub fn forget(&mut self, topic: &str) {
-        let Some(&index) = self.state_of.get(topic) else {
-            return;
+        let index = self.free.pop().unwrap_or(self.states.len());
+        self.index_of.insert(Arc::clone(&value.topic), index);
+        let state = State {
+            value,
+            retain,
+            queued: false,
+            counted: false,
+            blocked: None,
         };
-        let state = &mut self.states[index];
-        if std::mem::take(&mut state.counted) {
-            self.replaced += 1;
+        match self.states.get_mut(index) {
+            Some(free) => *free = state,
+            None => self.states.push(state),
         }
-        // The mark of a free slot.
-        state.value.payload = Bytes::new();
-        self.unqueue_state(index);
-        self.release_retracted(index);
+        index
     }
 
-    /// It is not sent, as far as it is not on its way.
-    pub(super) fn unqueue_state(&mut self, index: usize) {
-        self.states[index].queued = false;
-        self.held.states.retain(|&held| held != index);
-        self.queue.retain(
-            |waiting| !matches!(waiting, QueueEntry::State { index: other, .. } if *other == index),
-        );
+    /// Index of the value of a topic.
+    pub fn find(&self, topic: &str) -> Option<usize> {
+        self.index_of.get(topic).copied()
     }
 
-    /// Whether this topic has a value that is sent on every connection.
-    pub fn has_state(&self, topic: &str) -> bool {
-        self.state_of.contains_key(topic)
+    pub fn topics(&self) -> Vec<Arc<str>> {
+        self.index_of.keys().map(Arc::clone).collect()
     }
 
-    /// Frees the slot of a state whose withdrawal was acknowledged.
-    pub(super) fn release_retracted(&mut self, index: usize) {
-        let state = &self.states[index];
-        let is_under_way = |in_flight: &InFlight| matches!(in_flight.sent, Sent::State { index: other, .. } if other == index);
-        if state.value.payload.is_empty()
-            && !state.queued
-            && !self.in_flight.iter().any(is_under_way)
-            && self.state_of.remove(&state.value.topic).is_some()
+    /// Indexes of the values that there are, in the order of the slots.
+    pub fn indexes(&self) -> Vec<usize> {
+        let slots = 0..self.states.len();
+        slots.filter(|index| !self.free.contains(index)).collect()
+    }
+
+    /// Frees the slot of a withdrawn state.
+    pub fn free(&mut self, index: usize) {
+        if self
+            .index_of
+            .remove(&self.states[index].value.topic)
+            .is_some()
         {
             self.free.push(index);
         }
     }
 
-    fn upsert_state(&mut self, value: Message, retain: bool) -> usize {
-        let index = match self.state_of.get(&value.topic) {
-            Some(&index) => {
-                self.states[index].value = value;
-                index
-            }
-            None => {
-                let index = self.free.pop().unwrap_or(self.states.len());
-                self.state_of.insert(Arc::clone(&value.topic), index);
-                let state = State {
-                    value,
-                    retain,
-                    queued: false,
-                    counted: false,
-                    blocked: None,
-                };
-                match self.states.get_mut(index) {
-                    Some(free) => *free = state,
-                    None => self.states.push(state),
-                }
-                index
-            }
-        };
-        self.states[index].retain = retain;
-        if self.states[index].is_blocked() {
-            self.unqueue_state(index);
-        } else if !std::mem::replace(&mut self.states[index].queued, true) {
-            let order = self.next_order();
-            self.queue.push_back(QueueEntry::State { order, index });
+    pub fn iter(&self) -> impl Iterator<Item = &State> {
+        self.states.iter()
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut State> {
+        self.states.iter_mut()
+    }
+
+    /// What is sent for `entry`.
+    pub fn message_of<'a>(&'a self, entry: &'a Entry) -> &'a Message {
+        match entry {
+            Entry::Message(queued) => &queued.message,
+            Entry::State { index, .. } => &self.states[*index].value,
         }
-        index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::super::Outbox;
+    use super::super::entry::{Message, Pace};
+
+    fn state(topic: &str, payload: &'static str) -> Message {
+        Message::new(topic.into(), Bytes::from_static(payload.as_bytes()))
+    }
+
+    /// Sends and acknowledges all that waits; returns the topics.
+    fn deliver(outbox: &mut Outbox) -> Vec<String> {
+        let mut topics = Vec::new();
+        while let Some(outgoing) = outbox.next(64, &mut Pace { ..Pace::UNLIMITED }) {
+            topics.push(outgoing.message.topic.as_ref().to_owned());
+            assert!(outgoing.retain);
+            if let Some(id) = outgoing.id {
+                outbox.acknowledged(id);
+            }
+        }
+        topics
+    }
+
+    #[test]
+    fn all_states_are_sent_once_more_on_request() {
+        let mut outbox = Outbox::new(10);
+        for topic in ["a", "b", "c"] {
+            outbox.set_internal_state(state(topic, "1"));
+        }
+        outbox.connected();
+        assert_eq!(deliver(&mut outbox), ["a", "b", "c"]);
+        outbox.clear_retained("b".into());
+        outbox.resend_states();
+        outbox.resend_states();
+        assert_eq!(deliver(&mut outbox), ["b", "a", "c"]);
+        outbox.resend_states();
+        assert_eq!(deliver(&mut outbox), ["a", "c"], "b is withdrawn");
+    }
+
+    #[test]
+    fn value_is_acknowledged_once_the_broker_has_it() {
+        let mut outbox = Outbox::new(10);
+        outbox.set_internal_state(state("a", "1"));
+        assert!(outbox.has_value("a") && !outbox.has_value("b"));
+        outbox.connected();
+        assert!(!outbox.is_acknowledged("a"));
+        let sent = outbox.next(64, &mut Pace { ..Pace::UNLIMITED });
+        assert!(!outbox.is_acknowledged("a"));
+        let id = sent.and_then(|sent| sent.id).expect("a state has an id");
+        outbox.acknowledged(id);
+        assert!(outbox.is_acknowledged("a"));
+        outbox.clear_retained("a".into());
+        assert!(!outbox.has_value("a"));
     }
 }

@@ -17,7 +17,14 @@ fn message(topic: &str, payload: &str) -> Message {
 }
 
 fn push(outbox: &mut Outbox, message: Message) {
-    outbox.push(message, Importance::Essential);
+    outbox.push(message);
+}
+
+fn update(topic: &str, payload: &str) -> Message {
+    Message {
+        importance: Importance::Update,
+        ..message(topic, payload)
+    }
 }
 
 fn sent(outbox: &mut Outbox) -> Vec<(String, Option<u16>, bool)> {
@@ -50,7 +57,16 @@ fn tag(seq: u64, at_ms: u64) -> Tag {
         at_ms,
         track: 1,
         class: Class::New,
+        is_stored: false,
     }
+}
+
+/// The same in the log.
+fn stored(seq: u64) -> Message {
+    message("e", &seq.to_string()).tagged(Tag {
+        is_stored: true,
+        ..tag(seq, START_MS)
+    })
 }
 
 #[test]
@@ -60,11 +76,7 @@ fn clock_that_is_set_makes_no_message_late_or_young() {
     outbox.connected();
     for seq in 1..=2 {
         let text = message("e", &seq.to_string());
-        outbox.push_tagged(
-            text,
-            Importance::Essential,
-            Some(tag(seq, START_MS + 10_000 * seq)),
-        );
+        outbox.push(text.tagged(tag(seq, START_MS + 10_000 * seq)));
     }
     let mut pace = Pace {
         now_ms: START_MS + 20_000,
@@ -154,15 +166,62 @@ fn message_without_a_number_takes_no_place_of_one_in_the_log() {
     outbox.number_from(1, 1);
     outbox.use_spool(0, false);
     for seq in 1..=3 {
-        let text = message("e", &seq.to_string());
-        outbox.push_stored(text, Importance::Essential, tag(seq, START_MS));
+        outbox.push(stored(seq));
     }
-    assert!(outbox.push(message("command/reply", "{}"), Importance::Essential));
+    assert!(outbox.push(message("command/reply", "{}")));
     assert_eq!(outbox.spool_view().cursor, 1);
     assert!(outbox.take_gaps().is_empty());
     outbox.connected();
     let sent: Vec<String> = texts_sent(&mut outbox);
     assert_eq!(sent, ["1", "2"]);
+    adds_up(&outbox);
+}
+
+#[test]
+fn message_in_the_log_is_not_displaced_by_one_that_is_not_and_is_read_back() {
+    let mut outbox = Outbox::new(2);
+    outbox.number_from(1, 1);
+    outbox.use_spool(0, false);
+    // The log takes the first, and not the next ones.
+    outbox.push(stored(1));
+    for seq in [2, 3] {
+        outbox.push(message("e", &seq.to_string()).tagged(tag(seq, START_MS)));
+    }
+    let gap = outbox.take_gaps().pop().expect("the second was displaced");
+    assert_eq!((gap.from, gap.to), (2, 2));
+    outbox.connected();
+    assert_eq!(texts_sent(&mut outbox), ["1", "3"]);
+    outbox.disconnected();
+    // Without any other, the new one has no place.
+    let mut outbox = Outbox::new(2);
+    outbox.number_from(1, 1);
+    outbox.use_spool(0, false);
+    outbox.push(stored(1));
+    outbox.push(stored(2));
+    assert!(outbox.push(message("e", "3").tagged(tag(3, START_MS))));
+    let gap = outbox.take_gaps().pop().expect("the third was dropped");
+    assert_eq!((gap.from, gap.to), (3, 3));
+    assert_eq!(outbox.spool_view().cursor, 1, "the log keeps the others");
+    // What is in the log only comes from there, in its order.
+    outbox.push(stored(4));
+    outbox.connected();
+    assert_eq!(texts_sent(&mut outbox), ["1", "2"]);
+    for id in [1, 2] {
+        assert!(outbox.acknowledged(id));
+    }
+    let view = outbox.spool_view();
+    assert_eq!((view.cursor, view.needs_refill), (4, true));
+    let record = Record {
+        seq: 4,
+        at_ms: START_MS,
+        track: 1,
+        class: Class::New,
+        id: 1,
+        topic: "e".into(),
+        payload: b"4".to_vec(),
+    };
+    outbox.refill(&view, vec![record]);
+    assert_eq!(texts_sent(&mut outbox), ["4"]);
     adds_up(&outbox);
 }
 
@@ -178,7 +237,10 @@ fn full_outbox_drops_updates_before_essential_messages_and_keeps_order() {
         ("end1", Importance::Essential),
         ("update2", Importance::Update),
     ] {
-        first.push(outbox.push(message("e", text), importance));
+        first.push(outbox.push(Message {
+            importance,
+            ..message("e", text)
+        }));
     }
     // Reported once, when the first one is dropped.
     assert_eq!(first, [false, false, false, false, true, false]);
@@ -192,15 +254,12 @@ fn full_outbox_drops_updates_before_essential_messages_and_keeps_order() {
     assert_eq!(outbox.take_overflow(), overflow);
     // Those in flight come again in the same order, between the others.
     outbox.disconnected();
-    outbox.push(message("e", "end2"), Importance::Essential);
+    outbox.push(message("e", "end2"));
     outbox.connected();
     assert_eq!(texts(&mut outbox), ["new1", "new2", "end1", "end2"]);
     // Without updates the oldest goes.
     outbox.disconnected();
-    assert!(
-        !outbox.push(message("e", "new3"), Importance::Essential),
-        "reported before"
-    );
+    assert!(!outbox.push(message("e", "new3")), "reported before");
     outbox.connected();
     assert_eq!(texts(&mut outbox), ["new2", "end1", "end2", "new3"]);
     let overflow = Overflow {
@@ -277,7 +336,7 @@ fn a_retracted_state_is_cleared_once_and_released_when_acknowledged() {
     outbox.set_state(message("n", "3"));
     let texts: Vec<_> = texts_sent(&mut outbox);
     assert_eq!(texts, ["2", "3"]);
-    assert_eq!(outbox.states.len(), 3);
+    assert_eq!(outbox.states.iter().count(), 3);
     adds_up(&outbox);
 }
 
@@ -359,7 +418,7 @@ proptest! {
                     up = true;
                 }
                 9 => {
-                    outbox.push(message("e", &number.to_string()), Importance::Update);
+                    outbox.push(update("e", &number.to_string()));
                 }
                 8 => outbox.retract(&"n".into()),
                 10 => {

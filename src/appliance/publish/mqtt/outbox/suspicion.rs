@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The part of the outbox for brokers that end the connection instead of refusing a message, or leave it unanswered: because of its size, its
+//! What is known of brokers that end the connection instead of refusing a message, or leave it unanswered: because of its size, its
 //! topic or its retain flag.
 //!
 //! The first message without an acknowledgement at such an end is suspected. On the next connection messages go one by one, as many as
@@ -17,8 +17,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::Outbox;
-use super::entry::{ASIDE, InFlight, Sent};
+use super::entry::{Entry, QueuedMessage};
 
 /// Ends of connections with the same first message after which it is given up.
 const MAX_ENDS: u32 = 3;
@@ -39,10 +38,10 @@ enum Suspect {
 }
 
 impl Suspect {
-    fn of(in_flight: &InFlight) -> Self {
-        match in_flight.sent {
-            Sent::Message { ref queued, .. } => Self::Message(queued.order),
-            Sent::State { index, .. } => Self::State(index),
+    fn of(entry: &Entry) -> Self {
+        match entry {
+            Entry::Message(queued) => Self::Message(queued.order),
+            Entry::State { index, .. } => Self::State(*index),
         }
     }
 }
@@ -107,125 +106,109 @@ impl Suspicion {
     pub fn goes_last(&self, index: usize) -> bool {
         self.are_last && self.find(Suspect::State(index)).is_some()
     }
-}
 
-impl Outbox {
-    /// The broker has ended the connection, or, where `is_unanswered`, has left a message unanswered. To be called before
-    /// [`disconnected`](Self::disconnected).
-    pub fn ended_by_broker(&mut self, is_unanswered: bool) {
-        let Some(first) = self.on_way().next() else {
-            return;
-        };
-        let (id, suspect) = (first.id, Suspect::of(first));
-        let topic = Arc::clone(&self.message_of(&first.sent).topic);
-        let on_way = self.on_way().count();
-        let suspicion = &mut self.suspicion;
-        suspicion.alone = suspicion.alone.max(on_way);
-        suspicion.are_last = !suspicion.are_last;
+    /// The broker has ended the connection, or has left a message unanswered, and `first` for this topic is the first of `on_way` messages
+    /// on their way. Returns whether it is the reason, and is to be given up.
+    pub fn ended(
+        &mut self,
+        first: &Entry,
+        topic: &Arc<str>,
+        on_way: usize,
+        is_unanswered: bool,
+    ) -> bool {
+        let suspect = Suspect::of(first);
+        self.alone = self.alone.max(on_way);
+        self.are_last = !self.are_last;
         // Of several on their way, one behind the first may be the reason.
-        let is_bad = on_way == 1 && !is_unanswered && suspicion.bad_topics.contains(&topic);
-        let at = suspicion
-            .suspects
-            .iter()
-            .position(|known| known.suspect == suspect);
-        let at = at.unwrap_or_else(|| {
-            suspicion.suspects.truncate(MAX_SUSPECTS - 1);
-            suspicion.suspects.push(Suspected {
+        let is_bad = on_way == 1 && !is_unanswered && self.bad_topics.contains(topic);
+        let is_it = |known: &Suspected| known.suspect == suspect;
+        let at = self.suspects.iter().position(is_it).unwrap_or_else(|| {
+            self.suspects.truncate(MAX_SUSPECTS - 1);
+            self.suspects.push(Suspected {
                 suspect,
                 ends: 0,
                 others: 0,
                 messages: 0,
                 was_unanswered: false,
             });
-            suspicion.suspects.len() - 1
+            self.suspects.len() - 1
         });
-        let suspected = &mut suspicion.suspects[at];
+        let suspected = &mut self.suspects[at];
         suspected.ends += 1;
         suspected.was_unanswered |= is_unanswered;
-        if is_bad || suspected.is_guilty() {
-            self.give_up_suspect(at, id, topic);
+        let is_reason = is_bad || suspected.is_guilty();
+        if is_reason {
+            self.convict(at, topic);
+        }
+        is_reason
+    }
+
+    fn convict(&mut self, at: usize, topic: &Arc<str>) {
+        self.suspects.remove(at);
+        if self.bad_topics.len() < MAX_SUSPECTS {
+            self.bad_topics.insert(Arc::clone(topic));
         }
     }
 
-    fn give_up_suspect(&mut self, at: usize, id: u16, topic: Arc<str>) {
-        self.suspicion.suspects.remove(at);
-        if self.suspicion.bad_topics.len() < MAX_SUSPECTS {
-            self.suspicion.bad_topics.insert(topic);
-        }
-        let given_up = self.give_up(id);
-        self.given_up.extend(given_up);
-    }
-
-    /// A connection begins: the first message at which enough have ended goes aside, so that another one can show whether the broker takes any.
-    pub(super) fn put_suspect_aside(&mut self) {
-        let orders =
-            self.suspicion
-                .suspects
-                .iter()
-                .filter_map(|suspected| match suspected.suspect {
-                    Suspect::Message(order) if suspected.ends >= MAX_ENDS => Some(order),
-                    _ => None,
-                });
-        let first = orders.min();
-        if let Some(order) = first.filter(|_| self.queued_messages() + self.backlog.ahead.len() > 1)
-        {
-            self.put_aside(order);
-        }
+    /// The place of the first message at which enough connections have ended: it goes aside when one begins, so that another one can
+    /// show whether the broker takes any.
+    pub fn to_put_aside(&self) -> Option<u64> {
+        let suspects = self.suspects.iter();
+        let orders = suspects.filter_map(|suspected| match suspected.suspect {
+            Suspect::Message(order) if suspected.ends >= MAX_ENDS => Some(order),
+            _ => None,
+        });
+        orders.min()
     }
 
     /// Whether a value was taken without the retain flag that had ended connections with it; true once.
     pub fn take_retain_refused(&mut self) -> bool {
-        std::mem::take(&mut self.suspicion.is_retain_refused)
+        std::mem::take(&mut self.is_retain_refused)
     }
 
-    /// The broker has answered the message `id`; `is_taken`: it has acknowledged it.
-    pub(super) fn clear_suspicion(&mut self, id: u16, is_taken: bool) {
-        self.suspicion.alone = self.suspicion.alone.saturating_sub(1);
-        let Some(answered) = self.on_way().find(|in_flight| in_flight.id == id) else {
-            return;
-        };
-        let suspect = Suspect::of(answered);
-        if is_taken && !self.suspicion.bad_topics.is_empty() {
-            let topic = Arc::clone(&self.message_of(&answered.sent).topic);
-            self.suspicion.bad_topics.remove(&topic);
+    /// The broker has answered `entry` for this topic. `is_taken`: it has acknowledged it; `is_retained`: it is a value to be retained.
+    pub fn answered(&mut self, entry: &Entry, topic: &str, is_taken: bool, is_retained: bool) {
+        self.alone = self.alone.saturating_sub(1);
+        let suspect = Suspect::of(entry);
+        if is_taken {
+            self.bad_topics.remove(topic);
         }
         if let Suspect::State(index) = suspect
             && is_taken
-            && self.states[index].retain
-            && self.suspicion.is_without_retain(index)
+            && is_retained
+            && self.is_without_retain(index)
         {
-            self.suspicion.is_retain_refused = true;
+            self.is_retain_refused = true;
         }
-        let suspects = &mut self.suspicion.suspects;
         let is_message = matches!(suspect, Suspect::Message(_));
-        suspects.retain_mut(|other| {
+        self.suspects.retain_mut(|other| {
             other.others += u32::from(is_taken);
             other.messages += u32::from(is_taken && is_message);
             other.suspect != suspect && other.others < MAX_OTHERS
         });
-        // One that is aside.
-        let aside = self
-            .in_flight
-            .iter()
-            .find(|in_flight| in_flight.id == ASIDE);
-        let Some(Sent::Message { queued, .. }) = aside.map(|aside| &aside.sent) else {
-            return;
-        };
-        let aside = Suspect::Message(queued.order);
-        let topic = Arc::clone(&queued.message.topic);
-        let is_guilty = |other: &Suspected| other.suspect == aside && other.is_guilty();
-        let Some(at) = self.suspicion.suspects.iter().position(is_guilty) else {
-            return;
-        };
-        let suspected = &mut self.suspicion.suspects[at];
+    }
+
+    /// What is to be done with the message aside, now that the broker has answered another one; `None`: it waits.
+    pub fn judge(&mut self, aside: &QueuedMessage) -> Option<Verdict> {
+        let suspect = Suspect::Message(aside.order);
+        let is_guilty = |other: &Suspected| other.suspect == suspect && other.is_guilty();
+        let at = self.suspects.iter().position(is_guilty)?;
+        let suspected = &mut self.suspects[at];
         if suspected.was_unanswered {
             // The broker may have taken no message until now: one more attempt.
             suspected.ends = MAX_ENDS - 1;
-            self.return_aside();
-        } else {
-            self.give_up_suspect(at, ASIDE, topic);
+            return Some(Verdict::TryAgain);
         }
+        self.convict(at, &aside.message.topic);
+        Some(Verdict::GiveUp)
     }
+}
+
+/// What is done with a message aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    TryAgain,
+    GiveUp,
 }
 
 #[cfg(test)]
@@ -233,8 +216,8 @@ mod tests {
     use bytes::Bytes;
     use jetwatch_spool::{Class, GapReason};
 
-    use super::super::entry::{Importance, Message, Outgoing, Pace, Tag};
-    use super::*;
+    use super::super::Outbox;
+    use super::super::entry::{Message, Outgoing, Pace, Tag};
 
     fn message(topic: &str, payload: &str) -> Message {
         Message::new(topic.into(), Bytes::copy_from_slice(payload.as_bytes()))
@@ -246,9 +229,9 @@ mod tests {
             at_ms: 0,
             track: 1,
             class: Class::New,
+            is_stored: false,
         };
-        let message = message("events", &seq.to_string());
-        outbox.push_tagged(message, Importance::Essential, Some(tag));
+        outbox.push(message("events", &seq.to_string()).tagged(tag));
     }
 
     /// A connection that ends when the broker gets what `is_bad`; returns what it has taken.
