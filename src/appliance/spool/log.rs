@@ -17,6 +17,9 @@ use super::{SpoolError, cursor};
 /// Complete segments are removed when there are this many, or when all is acknowledged: each removal writes the folder.
 const REMOVE_AT_ONCE: usize = 8;
 
+/// From this size on, the front log is to be copied at once.
+const FRONT_PRESSURE_BYTES: u64 = 8 << 20;
+
 /// How a log is written.
 #[derive(Debug, Clone, Copy)]
 pub struct LogOptions {
@@ -428,6 +431,36 @@ impl Log {
     #[must_use]
     pub fn status(&self) -> LogStatus {
         status(&self.segments, self.cursor.acked)
+    }
+
+    /// Whether it is to be copied or shrunk soon.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.bytes() > FRONT_PRESSURE_BYTES.min(self.options.max_bytes / 2)
+    }
+
+    /// Begins another numbering at `next_seq`.
+    pub(crate) fn renumber(&mut self, id: u64, next_seq: u64) {
+        self.cursor.id = id;
+        self.cursor.next_seq = next_seq;
+    }
+
+    /// Numbers are in use that are not in the log.
+    pub(crate) fn mark_incomplete(&mut self) {
+        self.cursor.is_incomplete = true;
+        // It needs no room. If it fails all the same, a number may be used twice after a crash.
+        let _ = self.save();
+    }
+
+    /// Removes segments whose records are all in another log, up to `seq`.
+    pub(crate) fn release(&mut self, seq: u64) -> Result<(), SpoolError> {
+        while self.segments.len() > 1
+            && let Some(segment) = self.segments.front()
+            && segment.last_seq <= seq
+        {
+            remove(&mut self.disk, segment)?;
+            self.segments.pop_front();
+        }
+        Ok(())
     }
 }
 

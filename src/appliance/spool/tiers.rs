@@ -25,9 +25,6 @@ use super::segment::{HEADER_BYTES, Reader};
 /// Greatest size of the front log, which is in memory as a rule.
 const FRONT_MAX_BYTES: u64 = 32 << 20;
 
-/// From this size on, the front log is to be copied at once.
-const FRONT_PRESSURE_BYTES: u64 = 8 << 20;
-
 /// Segments of the front log, which are removed as soon as they are acknowledged or copied.
 const FRONT_SEGMENT_BYTES: u64 = 256 << 10;
 
