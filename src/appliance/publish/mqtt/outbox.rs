@@ -139,6 +139,12 @@ impl Outbox {
                 return is_first;
             };
             self.overflowed(&displaced);
+            if let Some(tag) = displaced.tag {
+                self.backlog.completed(tag);
+            }
+        }
+        if let Some(tag) = message.tag {
+            self.backlog.waits(tag);
         }
         self.queue.push(message);
         is_first && self.overflow != Overflow::default()

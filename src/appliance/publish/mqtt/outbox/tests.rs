@@ -211,16 +211,7 @@ fn message_in_the_log_is_not_displaced_by_one_that_is_not_and_is_read_back() {
     }
     let view = outbox.spool_view();
     assert_eq!((view.cursor, view.needs_refill), (4, true));
-    let record = Record {
-        seq: 4,
-        at_ms: START_MS,
-        track: 1,
-        class: Class::New,
-        id: 1,
-        topic: "e".into(),
-        payload: b"4".to_vec(),
-    };
-    outbox.refill(&view, vec![record]);
+    outbox.refill(&view, vec![record(4)]);
     assert_eq!(texts_sent(&mut outbox), ["4"]);
     adds_up(&outbox);
 }
@@ -446,6 +437,145 @@ proptest! {
             prop_assert!(outbox.counts().queued <= 8 + WINDOW as u64 + 2 + BEST_EFFORT_MESSAGES as u64);
         }
         prop_assert!(delivered.is_sorted(), "{delivered:?}");
+    }
+}
+
+fn record(seq: u64) -> Record {
+    Record {
+        seq,
+        at_ms: START_MS,
+        track: seq % 3,
+        class: Class::New,
+        id: 1,
+        topic: "e".into(),
+        payload: seq.to_string().into_bytes(),
+    }
+}
+
+/// What a process does with its outbox and a log, until it is killed.
+struct Process {
+    outbox: Outbox,
+    is_up: bool,
+    on_way: VecDeque<u16>,
+}
+
+impl Process {
+    fn new(first_own: u64, acked: u64, newest_first: bool) -> Self {
+        let mut outbox = Outbox::new(3);
+        outbox.number_from(1, first_own);
+        outbox.use_spool(acked, newest_first);
+        Self {
+            outbox,
+            is_up: false,
+            on_way: VecDeque::new(),
+        }
+    }
+
+    fn push(&mut self, seq: u64, is_stored: bool) {
+        let tag = Tag {
+            track: seq % 3,
+            is_stored,
+            ..tag(seq, START_MS)
+        };
+        self.outbox.push(message("e", &seq.to_string()).tagged(tag));
+    }
+
+    fn connect(&mut self, is_up: bool) {
+        match is_up {
+            true if !self.is_up => self.outbox.connected(),
+            false => self.outbox.disconnected(),
+            true => return,
+        }
+        self.on_way.clear();
+        self.is_up = is_up;
+    }
+
+    /// Sends what may be sent; `arrived` gets the numbers.
+    fn send(&mut self, arrived: &mut Vec<u64>) {
+        while self.is_up
+            && let Some(out) = self.outbox.next(WINDOW, &mut { Pace::UNLIMITED })
+        {
+            let text = String::from_utf8_lossy(&out.message.payload).into_owned();
+            arrived.push(text.parse().expect("a number"));
+            self.on_way.extend(out.id);
+        }
+    }
+
+    fn acknowledge(&mut self) {
+        if let Some(id) = self.on_way.pop_front() {
+            assert!(self.outbox.acknowledged(id));
+        }
+    }
+
+    fn refill(&mut self, log: &[u64]) {
+        let view = self.outbox.spool_view();
+        if view.needs_refill {
+            let behind = log.iter().filter(|seq| **seq > view.loaded_to);
+            let records = behind.take(self.outbox.room()).map(|seq| record(*seq));
+            self.outbox.refill(&view, records.collect());
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn messages_in_the_log_arrive_in_their_order_over_restarts(
+        steps in prop::collection::vec(0_u8..10, 1..200),
+        newest_first in prop::bool::ANY,
+    ) {
+        let (mut log, mut next, mut arrived) = (Vec::new(), 1, Vec::new());
+        // The first number of each process.
+        let mut processes: Vec<u64> = vec![1];
+        let mut process = Process::new(1, 0, newest_first);
+        for step in steps {
+            match step {
+                0..=2 => {
+                    log.push(next);
+                    process.push(next, true);
+                    next += 1;
+                }
+                3 => {
+                    // The log could not be written.
+                    process.push(next, false);
+                    next += 1;
+                }
+                4 => process.connect(true),
+                5 => process.connect(false),
+                6 => process.send(&mut arrived),
+                7 => process.acknowledge(),
+                8 => process.refill(&log),
+                _ => {
+                    let acked = process.outbox.spool_view().cursor - 1;
+                    process = Process::new(next, acked, newest_first);
+                    processes.push(next);
+                }
+            }
+            adds_up(&process.outbox);
+        }
+        process.connect(true);
+        for _ in 0..4 * next {
+            process.refill(&log);
+            process.send(&mut arrived);
+            process.acknowledge();
+        }
+        prop_assert!(process.outbox.is_empty());
+        prop_assert_eq!(process.outbox.spool_view().cursor, next);
+        for seq in &log {
+            prop_assert!(arrived.contains(seq), "{} of {:?}", seq, arrived);
+        }
+        // All in order, or those of each track of a process; repeats are those of broken connections.
+        let line_of = |seq: u64| match newest_first {
+            true => (processes.partition_point(|first| *first <= seq), seq % 3),
+            false => (0, 0),
+        };
+        let mut first = Vec::new();
+        for seq in arrived {
+            if !first.contains(&seq) {
+                let is_later = |other: &u64| line_of(*other) == line_of(seq) && *other > seq;
+                prop_assert!(!first.iter().any(is_later), "{} after {:?}", seq, first);
+                first.push(seq);
+            }
+        }
     }
 }
 
