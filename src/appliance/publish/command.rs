@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{SetTopic, Setting};
 
 /// Longest accepted command, in bytes.
-pub const MAX_COMMAND_BYTES: usize = 4096;
+pub(crate) const MAX_COMMAND_BYTES: usize = 4096;
 
 /// Longest accepted text in a command, in bytes.
 const MAX_TEXT: usize = 128;

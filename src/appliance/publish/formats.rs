@@ -14,8 +14,8 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-pub use self::deepstream::DeepStreamFormat;
-pub use self::frigate::FrigateFormat;
+use self::deepstream::DeepStreamFormat;
+use self::frigate::FrigateFormat;
 use super::{Publication, SourceInfo};
 use jetwatch_config::{FormatConfig, FormatKind};
 use jetwatch_types::Classes;

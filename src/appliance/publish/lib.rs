@@ -37,12 +37,10 @@ use std::time::{Duration, SystemTime};
 
 pub use activity::Activity;
 pub use broker::{EmbeddedBroker, TlsListener};
-pub use command::{Command, CommandMessage, MAX_COMMAND_BYTES, Reply, ReplyTo};
+pub use command::{Command, CommandMessage, Reply, ReplyTo};
 pub use command_listener::CommandListener;
 pub use error::PublishError;
-pub use formats::{
-    DeepStreamFormat, Format, FormatDelivery, FormatMessage, FrigateFormat, format_of,
-};
+pub use formats::{Format, FormatDelivery, FormatMessage, format_of};
 pub use home_assistant::HomeAssistantOptions;
 pub use jetwatch_mqtt::Protocol;
 pub use json_lines::{JsonLinesSink, check_json_lines};
@@ -59,7 +57,7 @@ pub use stats::{MediaStats, SPOOL_CLASSES, SecondaryStats, SpoolStats};
 pub use subscribe::Subscriber;
 pub use topics::{Delivery, SetTopic, Setting, Topics};
 pub use webhook::{WebhookSink, check_webhook, webhook_folders};
-pub use wire::{Encoder, SCHEMA_VERSION, Timestamp, message_page, message_schema, track_identity};
+pub use wire::{Encoder, Timestamp, message_page, message_schema, track_identity};
 
 use bytes::Bytes;
 

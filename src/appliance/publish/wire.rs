@@ -38,7 +38,7 @@ use super::Publication;
 use jetwatch_types::{Classes, TrackId};
 
 /// Version of the messages: increased when subscribers have to change; new fields do not count.
-pub const SCHEMA_VERSION: u32 = 2;
+pub(crate) const SCHEMA_VERSION: u32 = 2;
 
 /// Identity of a track that no restart repeats, as in `id` of its events.
 #[must_use]

@@ -52,7 +52,7 @@ impl EventType {
 
 /// The encoder of nvmsgconv's messages.
 #[derive(Debug)]
-pub struct DeepStreamFormat {
+pub(super) struct DeepStreamFormat {
     topic: Arc<str>,
     device: String,
     version: String,

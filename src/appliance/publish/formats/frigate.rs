@@ -29,7 +29,7 @@ use jetwatch_types::{
 
 /// The encoder of Frigate's topics.
 #[derive(Debug)]
-pub struct FrigateFormat {
+pub(super) struct FrigateFormat {
     prefix: String,
     device: String,
     version: String,
