@@ -37,7 +37,7 @@ mod parse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-pub(super) use self::parse::RetainedTopic;
+pub(super) use self::parse::{Purpose, RetainedTopic};
 pub use self::parse::{SetTopic, Setting};
 use super::Publication;
 use jetwatch_types::Classes;

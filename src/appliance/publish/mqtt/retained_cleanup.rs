@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::retained::{RetainedMessage, RetainedSnapshot};
-use crate::topics::{RetainedTopic, Topics};
+use crate::topics::{Purpose, RetainedTopic, Topics};
 
 /// One clean-up action.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,11 +39,8 @@ pub(super) fn plan_cleanup(
         .filter_map(|topic| topics.source_of(topic))
         .collect();
     let placed = found.messages.iter().filter_map(|kept| {
-        let (place, source) = (
-            topics.retained_topic(&kept.topic)?,
-            topics.source_of(&kept.topic)?,
-        );
-        let is_others = live.contains(source) && !present.contains(source);
+        let place = topics.retained_topic(&kept.topic)?;
+        let is_others = live.contains(place.source) && !present.contains(place.source);
         // An empty value is no retained value.
         let is_idle = kept.value.is_empty() || is_published(&kept.topic);
         (!is_others && !is_idle).then_some((kept, place))
@@ -52,8 +49,9 @@ pub(super) fn plan_cleanup(
     // Sources of an earlier run, by their status. `true`: their end was published.
     let mut gone: HashMap<&str, bool> = HashMap::new();
     for (kept, place) in &placed {
-        if let RetainedTopic::Status { source } = place
-            && !present.contains(*source)
+        let source = place.source;
+        if place.purpose == Purpose::Status
+            && !present.contains(source)
             && let Some(body) = parse_own(kept, "source", source)
         {
             gone.insert(source, body["state"] == "ended");
@@ -63,30 +61,27 @@ pub(super) fn plan_cleanup(
         let withdraw = || Cleanup::Clear {
             topic: kept.topic.clone(),
         };
-        match *place {
-            RetainedTopic::Status { source } => {
-                (gone.get(source) == Some(&false)).then(|| Cleanup::MarkEnded {
-                    source: source.to_owned(),
-                })
-            }
-            RetainedTopic::Rule { source, kind } => {
-                parse_own(kept, kind, source).map(|_| withdraw())
-            }
+        let source = place.source;
+        match place.purpose {
+            Purpose::Status => (gone.get(source) == Some(&false)).then(|| Cleanup::MarkEnded {
+                source: source.to_owned(),
+            }),
+            Purpose::Rule(kind) => parse_own(kept, kind, source).map(|_| withdraw()),
             // A source of this run has published its own: the rule is gone.
-            RetainedTopic::Switch { source } => {
+            Purpose::Switch => {
                 let is_ours = present.contains(source) || gone.contains_key(source);
                 let is_switch = kept.value == b"ON" || kept.value == b"OFF";
                 (is_ours && is_switch).then(withdraw)
             }
             // A picture of a source of this run stays until there is a newer one.
-            RetainedTopic::Snapshot { source } => {
+            Purpose::Snapshot => {
                 let is_jpeg = kept.value.starts_with(&[0xff, 0xd8]);
                 (gone.contains_key(source) && is_jpeg).then(withdraw)
             }
-            RetainedTopic::ScoreThreshold { source } => {
+            Purpose::ScoreThreshold => {
                 (gone.contains_key(source) && is_number(&kept.value)).then(withdraw)
             }
-            RetainedTopic::Count { source, label } => {
+            Purpose::Count(label) => {
                 let is_count = is_count(&kept.value);
                 match (present.contains(source), gone.contains_key(source)) {
                     (true, _) => (is_count && kept.value != b"0").then(|| Cleanup::ZeroCount {
@@ -97,7 +92,7 @@ pub(super) fn plan_cleanup(
                     (false, false) => None,
                 }
             }
-            RetainedTopic::GroupCount { source, group } => {
+            Purpose::GroupCount(group) => {
                 let is_count = is_count(&kept.value);
                 match (present.contains(source), group) {
                     (true, Some(group)) => {

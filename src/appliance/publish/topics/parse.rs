@@ -3,50 +3,32 @@
 
 use super::Topics;
 
+/// A source's topic with a retained value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RetainedTopic<'t> {
+    /// The name of the source.
+    pub source: &'t str,
+    /// What is retained there.
+    pub purpose: Purpose<'t>,
+}
+
 /// Purpose of a source's topic with a retained value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RetainedTopic<'t> {
+pub(crate) enum Purpose<'t> {
     /// The source's state.
-    Status {
-        /// Its name.
-        source: &'t str,
-    },
-    /// A zone, a line, or what is active.
-    Rule {
-        /// The name of its source.
-        source: &'t str,
-        /// The kind of its messages.
-        kind: &'static str,
-    },
+    Status,
+    /// A zone, a line, or what is active, by the kind of its messages.
+    Rule(&'static str),
     /// A switch, of detection or of a rule.
-    Switch {
-        /// The name of its source.
-        source: &'t str,
-    },
+    Switch,
     /// A score threshold.
-    ScoreThreshold {
-        /// The name of its source.
-        source: &'t str,
-    },
+    ScoreThreshold,
     /// A picture.
-    Snapshot {
-        /// The name of its source.
-        source: &'t str,
-    },
-    /// A count.
-    Count {
-        /// The name of its source.
-        source: &'t str,
-        /// The label, as the model has it.
-        label: &'t str,
-    },
-    /// A count of a group.
-    GroupCount {
-        /// The name of its source.
-        source: &'t str,
-        /// Its name; `None`: the configuration has no such group.
-        group: Option<&'t str>,
-    },
+    Snapshot,
+    /// A count of a label, as the model has it.
+    Count(&'t str),
+    /// A count of a group; `None`: the configuration has no such group.
+    GroupCount(Option<&'t str>),
 }
 
 /// Last level of a topic at which a value is set.
@@ -105,36 +87,27 @@ impl Topics {
     #[must_use]
     pub(crate) fn retained_topic<'t>(&'t self, topic: &'t str) -> Option<RetainedTopic<'t>> {
         let levels: Vec<&str> = self.below(topic)?.split('/').collect();
-        match *levels.as_slice() {
-            [source, "status"] => Some(RetainedTopic::Status { source }),
-            [source, "detect"] | [source, "rules", _] => Some(RetainedTopic::Switch { source }),
+        let (source, purpose) = match *levels.as_slice() {
+            [source, "status"] => (source, Purpose::Status),
+            [source, "detect"] | [source, "rules", _] => (source, Purpose::Switch),
             [source, "detect", "active"] | [source, "rules", _, "active"] => {
-                Some(RetainedTopic::Rule {
-                    source,
-                    kind: "active",
-                })
+                (source, Purpose::Rule("active"))
             }
-            [source, "score_threshold"] => Some(RetainedTopic::ScoreThreshold { source }),
-            [source, "zones", _] => Some(RetainedTopic::Rule {
-                source,
-                kind: "zone",
-            }),
-            [source, "lines", _] => Some(RetainedTopic::Rule {
-                source,
-                kind: "line",
-            }),
-            [source, "snapshots", _] => Some(RetainedTopic::Snapshot { source }),
+            [source, "score_threshold"] => (source, Purpose::ScoreThreshold),
+            [source, "zones", _] => (source, Purpose::Rule("zone")),
+            [source, "lines", _] => (source, Purpose::Rule("line")),
+            [source, "snapshots", _] => (source, Purpose::Snapshot),
             [source, "counts", last] => {
                 let (label, _) = self.levels.iter().find(|(_, level)| *level == last)?;
-                Some(RetainedTopic::Count { source, label })
+                (source, Purpose::Count(label))
             }
             [source, "groups", last] => {
                 let group = self.groups.iter().find(|group| *group == last);
-                let group = group.map(String::as_str);
-                Some(RetainedTopic::GroupCount { source, group })
+                (source, Purpose::GroupCount(group.map(String::as_str)))
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some(RetainedTopic { source, purpose })
     }
 
     /// Filters for the topics at which values are set; only those of [`set_topic`](Self::set_topic) match them.
