@@ -37,31 +37,18 @@ pub use tiers::{FolderProblem, Folders, Spool, SpoolStatus, Stored, random_id, r
 
 /// Why a folder cannot be used, or a record not be stored.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum SpoolError {
-    /// The folder or a file in it cannot be used.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What failed: `create`, `open`, `write`, `sync`, `read`, `rename` or `remove`.
         action: &'static str,
-        /// The folder or file.
         path: PathBuf,
-        /// The error of the operating system.
         source: io::Error,
     },
-    /// Another process writes to the folder.
     #[error("{} is in use by another process, perhaps a daemon with the same publish.mqtt.client_id", path.display())]
-    Locked {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// The log has its greatest size.
+    Locked { path: PathBuf },
     #[error("{} holds {bytes} bytes, its greatest size", path.display())]
-    Full {
-        /// The folder.
-        path: PathBuf,
-        /// Its size, in bytes.
-        bytes: u64,
-    },
+    Full { path: PathBuf, bytes: u64 },
 }
 
 impl SpoolError {

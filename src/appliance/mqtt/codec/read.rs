@@ -13,28 +13,20 @@ use crate::{Properties, Property, ReasonCode, Value};
 
 /// Why bytes are not a packet. The connection cannot be used any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum DecodeError {
-    /// Not as the standard says.
     #[error("malformed {packet}: {problem} at byte {at}")]
     Malformed {
-        /// Name of the packet.
         packet: &'static str,
-        /// What is wrong.
         problem: &'static str,
-        /// Where, from the packet's first byte on.
         at: usize,
     },
-    /// Larger than the receiver takes.
     #[error("{packet} of {bytes} bytes, more than {limit}")]
     TooLarge {
-        /// Name of the packet.
         packet: &'static str,
-        /// Its size.
         bytes: usize,
-        /// The receiver's limit.
         limit: usize,
     },
-    /// A CONNECT of another version.
     #[error("CONNECT of protocol level {0}")]
     Level(u8),
 }

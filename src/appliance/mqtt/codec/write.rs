@@ -12,27 +12,14 @@ const MAX_VARIABLE: usize = 0x0fff_ffff;
 
 /// Why a packet cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum EncodeError {
-    /// MQTT has a length of 16 bits for it.
     #[error("{what} of {bytes} bytes; MQTT has at most 65535")]
-    TooLong {
-        /// The field.
-        what: &'static str,
-        /// Its length.
-        bytes: usize,
-    },
-    /// MQTT has a length of 28 bits for it.
+    TooLong { what: &'static str, bytes: usize },
     #[error("{packet} of {bytes} bytes; MQTT has at most 268435455")]
-    TooLarge {
-        /// Name of the packet.
-        packet: &'static str,
-        /// Its size.
-        bytes: usize,
-    },
-    /// The packet identifier is missing.
+    TooLarge { packet: &'static str, bytes: usize },
     #[error("{0} without a packet identifier")]
     NoIdentifier(&'static str),
-    /// MQTT 3.1.1 does not have this packet.
     #[error("MQTT 3.1.1 has no {0}")]
     NotInProtocol(&'static str),
 }
