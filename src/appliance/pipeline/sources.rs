@@ -11,9 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use jetwatch_config::{
-    CameraMotionModel, Config, EncodingConfig, RecordConfig, SourceConfig, SourceUri,
-};
+use jetwatch_config::{Config, EncodingConfig, RecordConfig, SourceConfig, SourceUri};
 use jetwatch_media::SourceStream;
 use jetwatch_platform::Machine;
 use jetwatch_record::Overlay;
@@ -23,8 +21,7 @@ use jetwatch_source::{
     SourceContext, SourceCounters, SourceError, SourceHandle, SyntheticFactory,
 };
 use jetwatch_telemetry::{Heartbeats, Recorder, SourceCategory, StopToken};
-use jetwatch_track::TrackEventGenerator;
-use jetwatch_types::{Classes, FrameClock, Placement, Size, SourceId};
+use jetwatch_types::{Classes, Placement, Size, SourceId};
 
 use super::PipelineError;
 use super::batcher::Batcher;
@@ -34,10 +31,7 @@ use super::source_handler::SourceHandler;
 use super::stats::StatsCollector;
 use super::switches::Switches;
 use super::threads::{Joiner, wait_until};
-use super::track::{
-    ActiveCounts, DetectionFilter, REMOVED_REASON, SourceAnalytics, StateHold, TrackInput,
-    TrackedSource,
-};
+use super::track::{REMOVED_REASON, TrackInput, TrackedSource};
 use super::web::Previews;
 
 mod from_template;
@@ -47,8 +41,7 @@ mod switching;
 
 pub(super) use from_template::FromTemplate;
 use scheduling::is_scheduled;
-pub(super) use settings::tracker;
-use settings::{can_be_switched, can_skip, source_info};
+use settings::{can_be_switched, can_skip};
 
 /// Longest time that a source may take to end when it is removed; then it is abandoned.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -188,7 +181,19 @@ impl Sources {
         if let Some(previews) = &self.defaults.previews {
             previews.add_stream(&source.name, stream.as_ref());
         }
-        let tracked_source = self.tracked_source(config, source)?.with_clips(clips);
+        let now = SystemTime::now();
+        let schedule = source.schedule.clone();
+        let schedule = schedule.map(|schedule| ScheduleState::new(schedule, now));
+        let switches = self.switches_of(&source.name);
+        let tracked_source = TrackedSource::new(
+            config,
+            source,
+            &self.defaults.classes,
+            [self.defaults.score_threshold, self.defaults.nms_iou],
+            &switches,
+            schedule.as_ref().map(ScheduleState::status),
+            clips,
+        )?;
         if needs_gstreamer(source) {
             source::gst::init(&config.log.gst_debug)?;
         }
@@ -201,19 +206,13 @@ impl Sources {
             .batcher
             .add(source.is_live(), config.detector.interval_of(source));
         let id = id.ok_or_else(|| thread(used_up()))?;
-        let now = SystemTime::now();
-        let schedule = source.schedule.clone();
-        let schedule = schedule.map(|schedule| ScheduleState::new(schedule, now));
-        let is_detecting =
-            !self.switches_of(&source.name).detection_off && is_scheduled(schedule.as_ref());
+        let is_detecting = !switches.detection_off && is_scheduled(schedule.as_ref());
         self.batcher.set_detecting(id, is_detecting);
         let counters: Arc<SourceCounters> = Arc::default();
         self.stats.add_source(&source.name, Arc::clone(&counters));
         let _ = self.inputs.send(TrackInput::SourceAdded {
             id,
-            source: Box::new(
-                tracked_source.with_schedule(schedule.as_ref().map(ScheduleState::status)),
-            ),
+            source: Box::new(tracked_source),
             overlay: Box::new(
                 Overlay::new(self.defaults.classes.labels())
                     .with_rules(&source.rules)
@@ -347,39 +346,6 @@ impl Sources {
             self.batcher.remove(id);
         }
         self.stats.remove_source(id);
-    }
-
-    fn tracked_source(
-        &self,
-        config: &Config,
-        source: &SourceConfig,
-    ) -> Result<TrackedSource, PipelineError> {
-        let update_interval = config.publish.update_interval;
-        let classes = &self.defaults.classes;
-        let hold = config.publish.count_hold;
-        let clock = match source.uri.is_live() {
-            true => FrameClock::default(),
-            false => FrameClock::with_media_time(),
-        };
-        let tracked = TrackedSource::new(
-            source_info(config, source, classes)?,
-            tracker(config, source).with_classes(Arc::clone(classes)),
-            TrackEventGenerator::new(update_interval).with_lost_hold(hold, clock),
-            ActiveCounts::new(hold, clock),
-            SourceAnalytics::new(source, classes, update_interval, (hold, clock)),
-            DetectionFilter::new(
-                source,
-                classes,
-                [self.defaults.score_threshold, self.defaults.nms_iou],
-            )?,
-        );
-        let tracked = tracked.with_switches(&self.switches_of(&source.name));
-        let tracked = tracked.with_snapshots(config.record.has_snapshots(source));
-        let tracked = tracked.with_state_hold(StateHold::new(source.offline_hold));
-        Ok(match config.tracker.camera_motion {
-            CameraMotionModel::Off => tracked,
-            CameraMotionModel::Similarity => tracked.with_camera_motion(),
-        })
     }
 
     fn source_context(

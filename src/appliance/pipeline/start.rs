@@ -34,7 +34,9 @@ use super::stats::StatsCollector;
 use super::switches::Switches;
 use super::sysmon::SystemMonitor;
 use super::threads::{ThreadGroup, spawn};
-use super::track::{SourceTable, TrackInput, TrackStage, control_channel, input_channel};
+use super::track::{
+    FrameImages, Publisher, SourceTable, TrackInput, TrackStage, control_channel, input_channel,
+};
 use super::update_watch::UpdateWatch;
 use super::web::{Previews, Web};
 use super::{Options, Pipeline, PipelineError, Threads, nvmm, workers};
@@ -117,10 +119,14 @@ impl Pipeline {
             archive.as_ref(),
             &control_messages,
         )?;
-        let stage = TrackStage {
+        let images = FrameImages {
             recording,
-            clips,
+            previews: shared.previews.clone(),
             snapshots,
+        };
+        let stage = TrackStage {
+            images,
+            clips,
             ..shared.track_stage(config, &mut options, sinks, secondary)
         };
         let track = spawn(thread_names::TRACK, move || {
@@ -393,21 +399,18 @@ impl Shared {
     ) -> TrackStage {
         TrackStage {
             sources: SourceTable::default(),
-            classes: Arc::clone(self.detector.classes()),
-            sinks,
+            publisher: Publisher {
+                sinks,
+                every_frame: config.publish.detections,
+                stats: Arc::clone(&self.stats),
+            },
+            images: FrameImages::default(),
             secondary,
+            clips: None,
             batcher: Arc::clone(&self.batcher),
-            stats: Arc::clone(&self.stats),
             recorder: self.recorder.clone(),
             stats_interval: config.publish.stats_interval,
-            state_due: None,
-            every_frame: config.publish.detections,
-            output_embedding: config.tracker.output_embedding,
             frame_callback: options.frame_callback.take(),
-            recording: None,
-            previews: self.previews.clone(),
-            clips: None,
-            snapshots: None,
             stop: self.stop.clone(),
             heartbeat: self.heartbeats.register(thread_names::TRACK),
         }

@@ -11,7 +11,8 @@ use std::time::{Duration, SystemTime};
 
 use jetwatch_analytics::{Analytics, Rule};
 use jetwatch_config::{SceneRules, SourceConfig};
-use jetwatch_publish::{AnalyticsMessage, Publication};
+use jetwatch_publish::{Activity, AnalyticsMessage, Publication};
+use jetwatch_schedule::Schedule;
 use jetwatch_track::TrackEventGenerator;
 use jetwatch_types::{
     AnalyticsEvent, Classes, Crossings, FrameClock, FrameMeta, Track, TrackEvent, TrackId,
@@ -20,9 +21,10 @@ use jetwatch_types::{
 
 use super::active_rules::ActiveRules;
 use super::count_hold::CountHold;
+use super::publisher::Publisher;
 
 /// The analytics rules of one source and their state.
-pub(crate) struct SourceAnalytics {
+pub(super) struct SourceAnalytics {
     rules: SceneRules,
     analytics: Analytics,
     /// Shortest time between two messages about one zone or line.
@@ -78,7 +80,7 @@ impl<T> LastPublished<T> {
 
 impl SourceAnalytics {
     /// The analytics of one source before its first frame; `None` where it has no rules.
-    pub(crate) fn new(
+    pub(super) fn new(
         source: &SourceConfig,
         classes: &Classes,
         interval: Duration,
@@ -116,7 +118,7 @@ impl SourceAnalytics {
     }
 
     /// Processes all tracks of a frame, and the events of that frame that are not published yet.
-    pub(crate) fn step(
+    pub(super) fn step(
         &mut self,
         meta: &FrameMeta,
         tracks: &[Track],
@@ -133,12 +135,12 @@ impl SourceAnalytics {
     }
 
     /// The events that are not published yet.
-    pub(crate) fn pending(&self) -> impl Iterator<Item = &AnalyticsMessage> {
+    pub(super) fn pending(&self) -> impl Iterator<Item = &AnalyticsMessage> {
         self.before_end.iter().chain(&self.rest)
     }
 
     /// Ends all visits at the end of the source, with the events of that end that are not published yet.
-    pub(crate) fn finish(&mut self, lifecycle: &TrackEventGenerator, events: &[TrackEvent]) {
+    pub(super) fn finish(&mut self, lifecycle: &TrackEventGenerator, events: &[TrackEvent]) {
         self.analytics.finish(&mut self.analytics_events);
         self.hold_zones(|held, count| {
             held.settle(count);
@@ -147,29 +149,57 @@ impl SourceAnalytics {
     }
 
     /// The names of the rules, each with whether it is switched on.
-    pub(crate) fn switches(&self) -> impl Iterator<Item = (&str, bool)> {
+    pub(super) fn switches(&self) -> impl Iterator<Item = (&str, bool)> {
         self.rules.names().zip(self.active.switches())
     }
 
     /// Switches a rule; its last events, and its counts, are to be published next.
-    pub(crate) fn switch(&mut self, name: &str, on: bool, lifecycle: &TrackEventGenerator) {
-        let Some(index) = self.rules.names().position(|known| known == name) else {
-            return;
-        };
-        self.active.switch(index, on);
-        self.apply_active(index, lifecycle);
+    pub(super) fn switch(&mut self, name: &str, on: bool, lifecycle: &TrackEventGenerator) {
+        let index = self.rules.names().position(|known| known == name);
+        if let Some(index) = index {
+            self.active.switch(index, on);
+            self.apply_active(lifecycle);
+        }
     }
 
-    /// The switches and schedules of the rules.
-    pub(crate) fn active_rules(&mut self) -> &mut ActiveRules {
-        &mut self.active
+    /// Sets the schedules of all rules, after a reload; [`apply_active`](Self::apply_active) follows.
+    pub(super) fn set_schedules(&mut self, schedules: Vec<Option<Schedule>>, now: SystemTime) {
+        self.active.set_schedules(schedules, now);
     }
 
-    /// Takes over whether a rule is active; its last events, and its counts, are to be published next.
-    pub(crate) fn apply_active(&mut self, index: usize, lifecycle: &TrackEventGenerator) {
-        let Some(on) = self.active.take_change(index) else {
-            return;
-        };
+    /// Turns rules on and off as their schedules say at `at`; returns whether one has changed.
+    pub(super) fn follow_schedules(
+        &mut self,
+        at: SystemTime,
+        lifecycle: &TrackEventGenerator,
+    ) -> bool {
+        let has_changed = self.active.step(at);
+        if has_changed {
+            self.apply_active(lifecycle);
+        }
+        has_changed
+    }
+
+    /// When a schedule changes next.
+    pub(super) fn next_change(&self) -> Option<SystemTime> {
+        self.active.next_change()
+    }
+
+    /// Passes to `each` what is active of the rules that have or had schedules, where that has changed since the last call.
+    pub(super) fn take_changes(&mut self, each: impl FnMut(&Activity<'_>)) {
+        self.active.take_changes(each);
+    }
+
+    /// Takes over which rules are active; their last events, and their counts, are to be published next.
+    pub(super) fn apply_active(&mut self, lifecycle: &TrackEventGenerator) {
+        for index in 0..self.active.count() {
+            if let Some(on) = self.active.take_change(index) {
+                self.set_active(index, on, lifecycle);
+            }
+        }
+    }
+
+    fn set_active(&mut self, index: usize, on: bool, lifecycle: &TrackEventGenerator) {
         let rules = &self.rules;
         let (zones, lines) = (rules.zones.len(), rules.lines.len());
         let rule = if index < zones {
@@ -192,38 +222,33 @@ impl SourceAnalytics {
         self.split_events(lifecycle, &[]);
     }
 
-    /// Passes to `publish` the events about tracks that have ended: no event of a track may follow its `end`.
-    pub(crate) fn publish_before_end(
+    /// Publishes the events about tracks that have ended: no event of a track may follow its `end`.
+    pub(super) fn publish_before_end(
         &mut self,
         source: &str,
-        frame: &FrameMeta,
-        recording: Option<&str>,
-        publish: impl FnMut(&Publication<'_>),
+        frame: (&FrameMeta, Option<&str>),
+        publisher: &mut Publisher,
     ) {
-        let of = (source, &self.rules, recording);
-        publish_events(&mut self.before_end, of, frame, publish);
+        publish_events(
+            &mut self.before_end,
+            (source, &self.rules),
+            frame,
+            publisher,
+        );
     }
 
-    /// Passes all other events to `publish`.
-    pub(crate) fn publish_rest(
+    /// Publishes all other events, with the frame of `frame` and the clip that is being recorded, and the counts of zones and lines
+    /// that are due; with `None` for `at`, all that changed or were never published.
+    pub(super) fn publish(
         &mut self,
         source: &str,
-        frame: &FrameMeta,
-        recording: Option<&str>,
-        publish: impl FnMut(&Publication<'_>),
-    ) {
-        let of = (source, &self.rules, recording);
-        publish_events(&mut self.rest, of, frame, publish);
-    }
-
-    /// Passes to `publish` the counts of zones and lines that are due; with `None` for `at`, all that changed or were never
-    /// published.
-    pub(crate) fn publish_counts(
-        &mut self,
-        source: &str,
+        frame: Option<(&FrameMeta, Option<&str>)>,
         at: Option<SystemTime>,
-        mut publish: impl FnMut(&Publication<'_>),
+        publisher: &mut Publisher,
     ) {
+        if let Some(frame) = frame {
+            publish_events(&mut self.rest, (source, &self.rules), frame, publisher);
+        }
         let interval = self.interval;
         let now = at.unwrap_or_else(SystemTime::now);
         for (index, (zone, last)) in self.rules.zones.iter().zip(&mut self.zones).enumerate() {
@@ -237,7 +262,7 @@ impl SourceAnalytics {
                 last.value.0.extend_from_slice(present);
                 last.value.1 = overcrowded;
                 last.at = Some(now);
-                publish(&Publication::Zone {
+                publisher.publish(&Publication::Zone {
                     source,
                     zone,
                     present,
@@ -253,7 +278,7 @@ impl SourceAnalytics {
                 last.value.clear();
                 last.value.extend_from_slice(crossings);
                 last.at = Some(now);
-                publish(&Publication::Line {
+                publisher.publish(&Publication::Line {
                     source,
                     line,
                     crossings,
@@ -302,12 +327,12 @@ impl SourceAnalytics {
 
 fn publish_events(
     events: &mut Vec<AnalyticsMessage>,
-    (source, rules, recording): (&str, &SceneRules, Option<&str>),
-    frame: &FrameMeta,
-    mut publish: impl FnMut(&Publication<'_>),
+    (source, rules): (&str, &SceneRules),
+    (frame, recording): (&FrameMeta, Option<&str>),
+    publisher: &mut Publisher,
 ) {
     if !events.is_empty() {
-        publish(&Publication::Analytics {
+        publisher.publish(&Publication::Analytics {
             source,
             rules,
             frame,

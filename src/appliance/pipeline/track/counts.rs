@@ -2,6 +2,7 @@
 //! Numbers of active tracks of one source as they are published: of each label, and of each group of labels.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jetwatch_track::ClassCount;
@@ -12,6 +13,7 @@ use super::count_hold::CountHold;
 /// The counts of one source.
 #[derive(Debug)]
 pub(crate) struct ActiveCounts {
+    classes: Arc<Classes>,
     hold: Duration,
     clock: FrameClock,
     /// By class: the tracks of the newest frame, and what is published. A class is here from its first object on.
@@ -32,8 +34,9 @@ pub(crate) enum CountChange<'c> {
 
 impl ActiveCounts {
     /// No tracks yet. A count that falls is published once it has been lower for `hold` by `clock`.
-    pub(crate) fn new(hold: Duration, clock: FrameClock) -> Self {
+    pub(crate) fn new(classes: Arc<Classes>, hold: Duration, clock: FrameClock) -> Self {
         Self {
+            classes,
             hold,
             clock,
             labels: BTreeMap::new(),
@@ -46,28 +49,21 @@ impl ActiveCounts {
     pub(crate) fn step(
         &mut self,
         meta: &FrameMeta,
-        classes: &Classes,
         changes: &[ClassCount],
         changed: impl FnMut(CountChange<'_>),
     ) {
         let (at, hold) = (self.clock.step(meta), self.hold);
         let step = |held: &mut CountHold, count| held.step(count, at, hold);
-        self.update(classes, changes, step, changed);
+        self.update(changes, step, changed);
     }
 
     /// As [`step`](Self::step) for the end of all tracks: nothing is held any more.
-    pub(crate) fn settle(
-        &mut self,
-        classes: &Classes,
-        changes: &[ClassCount],
-        changed: impl FnMut(CountChange<'_>),
-    ) {
-        self.update(classes, changes, CountHold::settle, changed);
+    pub(crate) fn settle(&mut self, changes: &[ClassCount], changed: impl FnMut(CountChange<'_>)) {
+        self.update(changes, CountHold::settle, changed);
     }
 
     fn update(
         &mut self,
-        classes: &Classes,
         changes: &[ClassCount],
         mut step: impl FnMut(&mut CountHold, u32) -> Option<u32>,
         mut changed: impl FnMut(CountChange<'_>),
@@ -85,15 +81,16 @@ impl ActiveCounts {
             let published = step(held, *count);
             self.is_held |= held.is_held();
             // A class without a label cannot come out of a checked model.
-            if let (Some(published), Some(label)) = (published, classes.label(*class)) {
+            if let (Some(published), Some(label)) = (published, self.classes.label(*class)) {
                 changed(CountChange::Label(label, published as usize));
             }
         }
-        let groups = classes.groups();
+        let groups = self.classes.groups();
         self.groups.resize_with(groups.len(), CountHold::default);
         for (index, (held, group)) in self.groups.iter_mut().zip(groups).enumerate() {
             let labels = self.labels.iter();
-            let labels = labels.filter(|(class, _)| classes.group_index(**class) == Some(index));
+            let labels =
+                labels.filter(|(class, _)| self.classes.group_index(**class) == Some(index));
             let published = step(held, labels.map(|(_, (count, _))| *count).sum());
             self.is_held |= held.is_held();
             if let Some(published) = published {
@@ -110,7 +107,6 @@ mod tests {
 
     struct Fixture {
         counts: ActiveCounts,
-        classes: Classes,
         first: FrameMeta,
     }
 
@@ -121,9 +117,10 @@ mod tests {
                 name: "vehicle".to_owned(),
                 labels: labels[1..].to_vec(),
             };
+            let classes = Arc::new(Classes::new(&labels, &[group]));
+            let hold = Duration::from_millis(hold_ms);
             Self {
-                counts: ActiveCounts::new(Duration::from_millis(hold_ms), FrameClock::default()),
-                classes: Classes::new(&labels, &[group]),
+                counts: ActiveCounts::new(classes, hold, FrameClock::default()),
                 first: FrameMeta::for_test(0, 0, Size::new(1, 1)),
             }
         }
@@ -145,9 +142,9 @@ mod tests {
                         received_at: self.first.received_at + Duration::from_millis(at),
                         ..self.first
                     };
-                    self.counts.step(&meta, &self.classes, &changes, changed);
+                    self.counts.step(&meta, &changes, changed);
                 }
-                None => self.counts.settle(&self.classes, &changes, changed),
+                None => self.counts.settle(&changes, changed),
             }
             published
         }

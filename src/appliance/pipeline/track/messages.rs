@@ -1,27 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the tracking stage receives: inputs, whose order counts, and control messages, in a channel of their own.
-//!
-//! A control message is published after all inputs that were sent before it, and none is lost at the end.
+//! What the tracking stage receives in order with the frames.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use jetwatch_archive::Item;
-use jetwatch_platform::throttling::ThrottleEvent;
-use jetwatch_publish::{ReloadStatus, Reply};
-use jetwatch_record::{Overlay, SnapshotPicture};
+use jetwatch_record::Overlay;
 use jetwatch_schedule::{Schedule, Status};
-use jetwatch_telemetry::update_status::UpdateStatus;
 use jetwatch_types::{BudgetedImage, FrameMeta, SourceId, SourceState};
 
-use super::{FrameResult, TrackedSource};
+use super::source::{FrameResult, TrackedSource};
 use crate::secondary::SecondaryResult;
 use crate::switches::SwitchChange;
 
 /// Inputs that may wait.
 const INPUT_DEPTH: usize = 256;
-
-/// Control messages that may wait.
-const CONTROL_DEPTH: usize = 64;
 
 /// What must stay in order with the frames.
 pub(crate) enum TrackInput {
@@ -72,28 +63,7 @@ impl From<SecondaryResult> for TrackInput {
     }
 }
 
-/// What is published as it comes, whatever the frames.
-pub(crate) enum ControlMessage {
-    /// The machine has begun or ended to throttle.
-    Throttling(ThrottleEvent),
-    /// The configuration was read again.
-    Reload(Box<ReloadStatus>),
-    /// The updater of the package has written its state.
-    Update(Box<UpdateStatus>),
-    /// A command was executed or refused.
-    CommandReply(Reply),
-    /// A file of the archive has changed its state.
-    Media(Box<Item>),
-    /// A picture of a track.
-    Snapshot(SnapshotPicture),
-}
-
 /// The channel of the inputs.
 pub(crate) fn input_channel() -> (Sender<TrackInput>, Receiver<TrackInput>) {
     bounded(INPUT_DEPTH)
-}
-
-/// The channel of the control messages.
-pub(crate) fn control_channel() -> (Sender<ControlMessage>, Receiver<ControlMessage>) {
-    bounded(CONTROL_DEPTH)
 }

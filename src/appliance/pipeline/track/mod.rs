@@ -7,55 +7,50 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, never, select_biased};
 
-use jetwatch_publish::{Sink, SinkCounts};
-use jetwatch_record::{Recording, RecordingEnd, Snapshots};
-use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage, StopToken};
-use jetwatch_track::Tracker;
-use jetwatch_types::{
-    Classes, Detection, EventKind, FrameMeta, SourceId, Track, TrackEvent, TrackState,
-};
+use jetwatch_publish::SinkCounts;
+use jetwatch_record::RecordingEnd;
+use jetwatch_schedule::{Schedule, Status};
+use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage, StopToken, thread_names};
+use jetwatch_types::{Detection, EventKind, FrameMeta, SourceId, Track};
 
 mod active_rules;
 mod analytics;
 mod camera;
-mod clips;
 mod count_hold;
 mod counts;
 mod filter;
+mod frame_images;
 mod messages;
-mod previews;
+mod publisher;
 mod publishing;
 mod reorder;
-mod scheduled;
-mod secondary_results;
-mod snapshots;
 mod source;
 mod source_changes;
 mod state_hold;
-mod switched;
+mod states;
+mod table;
 
-pub(super) use analytics::SourceAnalytics;
-pub(super) use counts::ActiveCounts;
-pub(super) use filter::DetectionFilter;
-pub(super) use messages::{ControlMessage, TrackInput, control_channel, input_channel};
-pub(super) use source::{FrameResult, SourceTable, TrackedSource};
-pub(super) use state_hold::StateHold;
+pub(super) use frame_images::FrameImages;
+pub(super) use messages::{TrackInput, input_channel};
+pub use publisher::SINK_CLOSE_TIMEOUT;
+pub(super) use publisher::{ControlMessage, Publisher, control_channel};
+pub(super) use source::{FrameResult, TrackedSource};
+pub(super) use states::REMOVED_REASON;
+pub(super) use table::SourceTable;
 
 use super::batcher::Batcher;
 use super::clips::ClipService;
-use super::outputs::close_all;
-use super::secondary::SecondaryInference;
-use super::stats::StatsCollector;
-use super::web::Previews;
-
-/// Longest time for sinks to deliver what they hold when the pipeline ends.
-pub const SINK_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+use super::secondary::{SecondaryInference, SecondaryResult};
+use super::switches::SwitchChange;
 
 /// Longest wait at the end for the crops that are with secondary networks.
 const SECONDARY_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Reason of the `ended` state of a source that was removed.
-pub(super) const REMOVED_REASON: &str = "taken out by a change of the configuration";
+/// Longest time for the clips to be completed when the pipeline ends.
+const CLIPS_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long frames of before a change of a schedule are waited for. Where none comes, the clock decides this much later.
+const FRAME_WAIT: Duration = Duration::from_secs(1);
 
 /// Receives the detections of every frame, in order, and the active and lost tracks after it. Detections are `None` for a frame
 /// that skipped the network.
@@ -64,26 +59,15 @@ pub type FrameCallback = Box<dyn FnMut(&FrameMeta, Option<&[Detection]>, &[Track
 /// The state of the tracking stage.
 pub(super) struct TrackStage {
     pub(super) sources: SourceTable,
-    pub(super) classes: Arc<Classes>,
-    pub(super) sinks: Vec<Box<dyn Sink>>,
+    pub(super) publisher: Publisher,
+    pub(super) images: FrameImages,
     pub(super) secondary: SecondaryInference,
-    pub(super) batcher: Arc<Batcher>,
-    pub(super) stats: Arc<StatsCollector>,
-    pub(super) recorder: Recorder,
-    pub(super) stats_interval: Duration,
-    /// When the next state that is held is due.
-    pub(super) state_due: Option<Instant>,
-    pub(super) every_frame: bool,
-    /// Whether events of type new and end carry the embedding of the track.
-    pub(super) output_embedding: bool,
-    pub(super) frame_callback: Option<FrameCallback>,
-    pub(super) recording: Option<Recording>,
-    /// Pictures of the page.
-    pub(super) previews: Option<Arc<Previews>>,
     /// Writes clips; `None` where none are recorded.
     pub(super) clips: Option<ClipService>,
-    /// `None` where no pictures of tracks are kept.
-    pub(super) snapshots: Option<Snapshots>,
+    pub(super) batcher: Arc<Batcher>,
+    pub(super) recorder: Recorder,
+    pub(super) stats_interval: Duration,
+    pub(super) frame_callback: Option<FrameCallback>,
     /// Ends the run when the reader of its output has closed it.
     pub(super) stop: StopToken,
     pub(super) heartbeat: Heartbeat,
@@ -107,9 +91,9 @@ impl TrackStage {
         let mut open_control = control.clone();
         loop {
             self.heartbeat.idle();
-            let due = self.state_due.map_or(stats_due, |due| due.min(stats_due));
+            let due = self.state_due().map_or(stats_due, |due| due.min(stats_due));
             let timeout = due.saturating_duration_since(Instant::now());
-            let timeout = timeout.min(self.time_to_schedule(SystemTime::now()));
+            let timeout = timeout.min(self.time_to_rule_change(SystemTime::now()));
             let mut flow = ControlFlow::Continue(());
             select_biased! {
                 recv(open_control) -> message => {
@@ -118,7 +102,7 @@ impl TrackStage {
                         Ok(message) => {
                             // What it reports was sent before it: an added source before the reply to its command.
                             flow = self.process_queued(inputs);
-                            self.publish_control(message);
+                            self.publisher.publish_control(message);
                         }
                         Err(_) => open_control = never(),
                     }
@@ -135,18 +119,23 @@ impl TrackStage {
             if flow.is_break() {
                 break;
             }
-            if self.sinks.iter().any(|sink| sink.is_closed_by_reader()) {
+            if self
+                .publisher
+                .sinks
+                .iter()
+                .any(|sink| sink.is_closed_by_reader())
+            {
                 self.stop.stop();
             }
             self.publish_due_states(Instant::now());
             self.follow_idle_rules(SystemTime::now());
             if Instant::now() >= stats_due {
                 stats_due += self.stats_interval;
-                self.publish_stats();
+                self.publisher.publish_stats();
             }
         }
         for message in control.try_iter() {
-            self.publish_control(message);
+            self.publisher.publish_control(message);
         }
         self.finish(control)
     }
@@ -159,17 +148,30 @@ impl TrackStage {
                 order,
                 meta,
                 full_image,
-            } => self.on_frame_result(order, FrameResult::skipped(meta, full_image)),
+            } => {
+                let result = FrameResult {
+                    meta,
+                    detections: None,
+                    embeddings: Vec::new(),
+                    gray: None,
+                    full_image,
+                };
+                self.on_frame_result(order, result);
+            }
             TrackInput::SecondaryResult(result) => self.on_secondary_result(result),
             TrackInput::SourceAdded {
                 id,
                 source,
                 overlay,
             } => self.add_source(id, source, overlay),
-            TrackInput::SourcesReady => self.sinks.iter_mut().for_each(|s| s.sources_ready()),
+            TrackInput::SourcesReady => {
+                for sink in &mut self.publisher.sinks {
+                    sink.sources_ready();
+                }
+            }
             TrackInput::SourceRemoved { id, done } => self.remove_source(id, done),
             TrackInput::SourceState { id, state, reason } => {
-                self.on_source_state(id, state, reason)
+                self.on_source_state(id, state, reason);
             }
             TrackInput::Switched { id, change } => self.on_switched(id, &change),
             TrackInput::Scheduled {
@@ -197,14 +199,87 @@ impl TrackStage {
     fn on_frame_result(&mut self, order: u64, frame: FrameResult) {
         let id = frame.meta.source;
         let mut due = Vec::new();
-        let reorder = &mut self.sources[id.index()].reorder;
+        let reorder = &mut self.sources[id].reorder;
         let first = reorder.next();
         reorder.push(order, frame, |item| due.push(item));
         for (given, frame) in (first..).zip(due) {
             self.publish_states(id, given);
             self.process_frame(frame);
         }
-        self.publish_states(id, self.sources[id.index()].reorder.next());
+        self.publish_states(id, self.sources[id].reorder.next());
+        self.end_if_drained(id);
+    }
+
+    /// Processes one frame of a source. Where the source does not detect, it is recorded and counted only.
+    fn process_frame(&mut self, mut frame: FrameResult) {
+        let meta = frame.meta;
+        let source = &mut self.sources[meta.source];
+        source.follow_rules(meta.captured_at, &mut self.publisher);
+        let is_detecting = source.is_detecting();
+        if is_detecting {
+            self.track_frame(&mut frame);
+        } else {
+            if let Some(callback) = &mut self.frame_callback {
+                callback(&meta, None, &[]);
+            }
+            source.step_clips(&meta);
+        }
+        let source = &self.sources[meta.source];
+        let tracks = &source.visible_tracks;
+        // One that was in the pipeline when detection was switched off went through the network.
+        let skipped = frame.detections.is_none();
+        self.publisher
+            .stats
+            .frame_done(&meta, tracks.len(), skipped);
+        // After the messages, which must not wait for these.
+        if is_detecting && !skipped {
+            let image = frame.full_image.as_deref();
+            self.secondary.enqueue(&meta, tracks, image);
+        }
+        self.images.on_frame(&meta, source, frame.full_image);
+    }
+
+    /// Tracks a frame and publishes what it changed; without detections it skipped the network.
+    fn track_frame(&mut self, frame: &mut FrameResult) {
+        let meta = frame.meta;
+        let id = meta.source;
+        let source = &mut self.sources[id];
+        let recorder = self.recorder.clone().with_source(source.category);
+        let _whole = recorder.batch(Level::Track, 1);
+        {
+            let _range = recorder.range_with_payload(Stage::Track, 1, meta.seq);
+            source.track(frame);
+            for event in &source.events {
+                if event.kind == EventKind::End {
+                    self.secondary.remove_track(id, event.after.id);
+                }
+            }
+            self.secondary
+                .attach_attributes(id, &mut source.visible_tracks);
+        }
+        if let Some(callback) = &mut self.frame_callback {
+            callback(&meta, frame.detections.as_deref(), &source.visible_tracks);
+        }
+        self.images.on_events(id, source, &self.publisher);
+        let _range = recorder.range_with_payload(Stage::Publish, 1, meta.seq);
+        source.step_clips(&meta);
+        source.publish_changes(&meta, Some(meta.captured_at), &mut self.publisher);
+        source.publish_frame(&meta, &mut self.publisher);
+        source.last_meta = Some(meta);
+    }
+
+    /// Processes the result of a secondary network for a track, which may arrive at any time.
+    fn on_secondary_result(&mut self, result: SecondaryResult) {
+        let id = result.source();
+        if let Some((track, attributes)) = self.secondary.on_result(result)
+            && let Some(source) = self.sources.get_mut(id)
+            && let Some(meta) = source.last_meta
+        {
+            source
+                .lifecycle
+                .set_attributes(track, attributes, &mut source.events);
+            source.publish_events(&meta, &mut self.publisher);
+        }
         self.end_if_drained(id);
     }
 
@@ -220,151 +295,108 @@ impl TrackStage {
         }
     }
 
-    /// Processes one frame of a source; without detections it skipped the network.
-    fn process_frame(&mut self, frame: FrameResult) {
-        let id = frame.meta.source;
-        self.follow_rules(id, frame.meta.captured_at);
-        if !self.sources[id.index()].is_detecting() {
-            self.pass_frame(frame);
+    /// Switches something of a source, and publishes that and what follows from it.
+    fn on_switched(&mut self, id: SourceId, change: &SwitchChange) {
+        let Some(source) = self.sources.get_mut(id) else {
             return;
+        };
+        let was_detecting = source.is_detecting();
+        source.switch(change);
+        if matches!(change, SwitchChange::Rule(..)) {
+            source.publish_rules(&mut self.publisher);
         }
-        let FrameResult {
-            meta,
-            mut detections,
-            mut embeddings,
-            gray,
-            full_image,
-        } = frame;
-        let source = &mut self.sources[meta.source.index()];
-        let recorder = self.recorder.clone().with_source(source.category);
-        let batch_range = recorder.batch(Level::Track, 1);
-        {
-            let _range = recorder.range_with_payload(Stage::Track, 1, meta.seq);
-            if let (Some(camera), Some(detections)) = (&mut source.camera, &detections)
-                && let Some(motion) = camera.estimate(gray.as_ref(), detections)
-            {
-                source.tracker.compensate(&motion);
-            }
-            match &mut detections {
-                Some(detections) => {
-                    source.filter.apply(detections, &mut embeddings);
-                    source
-                        .tracker
-                        .update_with_embeddings(detections, &embeddings);
-                }
-                None => {
-                    source.tracker.coast();
-                }
-            }
-            let tracks = source.tracker.tracks();
-            if let (Some(camera), Some(_)) = (&mut source.camera, &detections) {
-                camera.set_tracks(tracks);
-            }
-            source.lifecycle.step(&meta, tracks, &mut source.events);
-            if self.output_embedding {
-                add_embeddings(&source.tracker, &mut source.events);
-            }
-            if let Some(analytics) = &mut source.analytics {
-                analytics.step(&meta, tracks, &source.lifecycle, &source.events);
-            }
-            source.visible_tracks.clear();
-            source.visible_tracks.extend(
-                tracks
-                    .iter()
-                    .filter(|track| matches!(track.state, TrackState::Active | TrackState::Lost))
-                    .cloned(),
-            );
-            for event in &source.events {
-                if event.kind == EventKind::End {
-                    self.secondary.remove_track(meta.source, event.after.id);
-                }
-            }
-            self.secondary
-                .attach_attributes(meta.source, &mut source.visible_tracks);
+        self.end_tracks_if_off(id, was_detecting);
+        let source = &mut self.sources[id];
+        source.publish_switch(change, &mut self.publisher);
+        let with_detection = matches!(change, SwitchChange::Detection(_));
+        source.publish_activity(with_detection, &mut self.publisher);
+    }
+
+    /// Takes what the schedule of detection says, and new schedules of rules; publishes what follows from it.
+    fn on_scheduled(
+        &mut self,
+        id: SourceId,
+        status: Option<Status>,
+        schedules: Option<Vec<Option<Schedule>>>,
+    ) {
+        let Some(source) = self.sources.get_mut(id) else {
+            return;
+        };
+        let was_detecting = source.is_detecting();
+        source.set_schedule(status);
+        self.end_tracks_if_off(id, was_detecting);
+        let source = &mut self.sources[id];
+        if let Some(schedules) = schedules {
+            source.set_rule_schedules(schedules);
+            source.publish_rules(&mut self.publisher);
         }
-        if let Some(callback) = &mut self.frame_callback {
-            callback(&meta, detections.as_deref(), &source.visible_tracks);
-        }
-        self.note_track_steps(meta.source);
-        {
-            let _range = recorder.range_with_payload(Stage::Publish, 1, meta.seq);
-            self.step_clips(&meta);
-            self.publish_changes(&meta, Some(meta.captured_at));
-            self.publish_frame(&meta);
-        }
-        drop(batch_range);
-        let source = &mut self.sources[meta.source.index()];
-        source.last_meta = Some(meta);
-        let skipped = detections.is_none();
-        self.stats
-            .frame_done(&meta, source.visible_tracks.len(), skipped);
-        // After the messages, which must not wait for these.
-        if !skipped {
-            self.secondary
-                .enqueue(&meta, &source.visible_tracks, full_image.as_deref());
-        }
-        let mut full_image = full_image.map(Arc::new);
-        self.offer_preview(&meta, full_image.as_ref());
-        match &mut self.recording {
-            Some(recording) => {
-                let tracks = &self.sources[meta.source.index()].visible_tracks;
-                recording.push(&meta, full_image, tracks);
-            }
-            // A recording needs the images itself.
-            None => self.offer_image(&meta, &mut full_image),
+        source.publish_activity(true, &mut self.publisher);
+    }
+
+    /// Ends the tracks where detection went off: frames that are in the pipeline count as frames without detection.
+    fn end_tracks_if_off(&mut self, id: SourceId, was_detecting: bool) {
+        if was_detecting && !self.sources[id].is_detecting() {
+            self.end_tracks(id);
+            self.publisher.stats.tracks_ended(id);
         }
     }
 
-    fn end_tracks(&mut self, id: SourceId) {
-        let source = &mut self.sources[id.index()];
-        if let Some(camera) = &mut source.camera {
-            camera.reset();
-        }
-        let Some(meta) = source.last_meta.take() else {
+    /// Turns rules on and off as their schedules say, where no frame came at the change.
+    fn follow_idle_rules(&mut self, now: SystemTime) {
+        let Some(at) = now.checked_sub(FRAME_WAIT) else {
             return;
         };
-        source.tracker.finish();
-        source.lifecycle.finish(&mut source.events);
-        if self.output_embedding {
-            add_embeddings(&source.tracker, &mut source.events);
+        for source in self.sources.iter_mut() {
+            if source.next_rule_change().is_some_and(|next| next <= at) {
+                source.follow_rules(at, &mut self.publisher);
+            }
         }
-        if let Some(analytics) = &mut source.analytics {
-            analytics.finish(&source.lifecycle, &source.events);
-        }
-        source.visible_tracks.clear();
+    }
+
+    /// Time until [`follow_idle_rules`](Self::follow_idle_rules) has something to do.
+    fn time_to_rule_change(&mut self, now: SystemTime) -> Duration {
+        let changes = self.sources.iter_mut();
+        let next = changes.filter_map(|source| source.next_rule_change()).min();
+        let wait = next.map(|next| (next + FRAME_WAIT).duration_since(now));
+        wait.map_or(Duration::MAX, Result::unwrap_or_default)
+    }
+
+    /// Ends the tracks of a source: later frames do not continue the earlier ones.
+    fn end_tracks(&mut self, id: SourceId) {
+        let source = &mut self.sources[id];
+        let Some(meta) = source.end_tracks() else {
+            return;
+        };
         for event in &source.events {
             self.secondary.remove_track(id, event.after.id);
         }
-        self.note_track_steps(id);
-        self.publish_changes(&meta, None);
-        self.finish_clips(id);
+        self.images.on_events(id, source, &self.publisher);
+        source.publish_changes(&meta, None, &mut self.publisher);
+        if let Some(clips) = &mut source.clips {
+            clips.finish();
+        }
     }
 
     fn finish(mut self, control: &Receiver<ControlMessage>) -> TrackStageReport {
         for id in self.sources.ids() {
             self.end_tracks(id);
-            while let Some((state, reason)) = self.sources[id.index()].states.pop_front() {
-                self.publish_state(id, state, reason);
-            }
-            if let Some(message) = self.sources[id.index()].states_published.settle() {
-                self.publish_state_message(id, &message);
+            self.settle_states(id);
+        }
+        let publisher = &mut self.publisher;
+        if let Some(clips) = self.clips.take() {
+            clips.stop();
+            if !publisher.publish_until(control, CLIPS_CLOSE_TIMEOUT, || clips.is_finished()) {
+                log::warn!(
+                    "the thread {} does not end: the last clips are not complete",
+                    thread_names::MEDIA
+                );
             }
         }
-        self.close_clips(control);
-        self.end_snapshots(control);
-        self.publish_stats();
+        self.images.end_snapshots(control, publisher);
+        publisher.publish_stats();
         TrackStageReport {
-            messages: close_all(self.sinks, SINK_CLOSE_TIMEOUT),
-            recording: self.recording.map(Recording::close),
-        }
-    }
-}
-
-/// Adds the embeddings of the tracks to their first and last events.
-fn add_embeddings(tracker: &Tracker, events: &mut [TrackEvent]) {
-    for event in events {
-        if event.kind != EventKind::Update {
-            event.embedding = tracker.embedding(event.after.id).map(Arc::from);
+            messages: self.publisher.close(),
+            recording: self.images.close(),
         }
     }
 }

@@ -1,194 +1,168 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the tracking stage publishes: events, analytics, counts, states, statistics, and control messages.
+//! What a tracked source publishes: events, analytics, counts, states, and what is switched or scheduled of it.
 
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
-use jetwatch_publish::{Publication, Sink, SinkCounts};
-use jetwatch_record::SnapshotPicture;
-use jetwatch_types::{FrameMeta, SourceId, SourceState};
+use jetwatch_publish::{Activity, Publication};
+use jetwatch_types::FrameMeta;
 
 use super::counts::CountChange;
+use super::publisher::Publisher;
+use super::source::TrackedSource;
 use super::state_hold::StateMessage;
-use super::{ControlMessage, TrackStage};
+use crate::clips::SourceClips;
+use crate::switches::SwitchChange;
 
-impl TrackStage {
-    pub(super) fn publish_control(&mut self, message: ControlMessage) {
-        let at = SystemTime::now();
-        let publication = match &message {
-            ControlMessage::Throttling(change) => Publication::Throttling { change, at },
-            ControlMessage::Reload(status) => Publication::Reload { status, at },
-            ControlMessage::Update(status) => Publication::Update(status),
-            ControlMessage::CommandReply(reply) => Publication::Reply { reply, at },
-            ControlMessage::Media(item) => Publication::Media { item, at },
-            ControlMessage::Snapshot(picture) => {
-                self.publish_picture(picture);
-                return;
-            }
-        };
-        publish(&mut self.sinks, &publication);
-    }
-
-    /// Publishes a picture of a track: for the track, and as the newest of its label.
-    fn publish_picture(&mut self, picture: &SnapshotPicture) {
-        for track in [Some(picture.track), None] {
-            let publication = Publication::Snapshot {
-                source: &picture.source,
-                label: &picture.label,
-                track,
-                jpeg: &picture.jpeg,
-            };
-            publish(&mut self.sinks, &publication);
+impl TrackedSource {
+    /// Publishes what a frame, or the end of the tracks, changed; `at` is `None` at the end.
+    pub(super) fn publish_changes(
+        &mut self,
+        meta: &FrameMeta,
+        at: Option<SystemTime>,
+        publisher: &mut Publisher,
+    ) {
+        self.publish_events(meta, publisher);
+        let (name, recording) = (&self.info.name, recording(&self.clips));
+        if let Some(analytics) = &mut self.analytics {
+            analytics.publish(name, Some((meta, recording)), at, publisher);
         }
-    }
-
-    /// Publishes what a frame of a source, or its end, changed; `at` is `None` at the end.
-    pub(super) fn publish_changes(&mut self, meta: &FrameMeta, at: Option<SystemTime>) {
-        self.publish_events(meta);
-        let source = &mut self.sources[meta.source.index()];
-        if let Some(analytics) = &mut source.analytics {
-            let recording = source.clips.as_ref().and_then(|clips| clips.recording());
-            analytics.publish_rest(&source.name, meta, recording, |publication| {
-                publish(&mut self.sinks, publication)
-            });
-            analytics.publish_counts(&source.name, at, |publication| {
-                publish(&mut self.sinks, publication)
-            });
-        }
-        self.publish_counts(meta, at.is_none());
-    }
-
-    pub(super) fn publish_events(&mut self, meta: &FrameMeta) {
-        let source = &mut self.sources[meta.source.index()];
-        let recording = source.clips.as_ref().and_then(|clips| clips.recording());
-        if let Some(analytics) = &mut source.analytics {
-            analytics.publish_before_end(&source.name, meta, recording, |publication| {
-                publish(&mut self.sinks, publication)
-            });
-        }
-        if !source.events.is_empty() {
-            self.stats.add_events(source.events.len());
-            let publication = Publication::Events {
-                source: &source.name,
-                frame: meta,
-                events: &source.events,
-                recording,
-                snapshots: &source.snapshot_ids,
-            };
-            publish(&mut self.sinks, &publication);
-            source.events.clear();
-            source.snapshot_ids.clear();
-        }
-    }
-
-    /// Publishes the counts that a frame of a source changed; `is_end`: that the end of its tracks did.
-    pub(super) fn publish_counts(&mut self, meta: &FrameMeta, is_end: bool) {
-        let source = &mut self.sources[meta.source.index()];
-        let (name, at) = (&source.name, meta.captured_at);
-        let sinks = &mut self.sinks;
         let changed = |change: CountChange<'_>| {
-            let publication = match change {
+            let (source, at) = (name.as_str(), meta.captured_at);
+            publisher.publish(&match change {
                 CountChange::Label(label, count) => Publication::Count {
-                    source: name,
+                    source,
                     label,
                     count,
                     at,
                 },
                 CountChange::Group(group, count) => Publication::GroupCount {
-                    source: name,
+                    source,
                     group,
                     count,
                     at,
                 },
-            };
-            publish(sinks, &publication);
+            });
         };
-        let changes = source.lifecycle.count_changes();
-        match is_end {
-            true => source.counts.settle(&self.classes, changes, changed),
-            false => source.counts.step(meta, &self.classes, changes, changed),
+        let changes = self.lifecycle.count_changes();
+        match at {
+            None => self.counts.settle(changes, changed),
+            Some(_) => self.counts.step(meta, changes, changed),
         }
     }
 
-    /// Publishes every track of a frame where that is configured, and to the sinks that need it.
-    pub(super) fn publish_frame(&mut self, meta: &FrameMeta) {
-        let source = &self.sources[meta.source.index()];
-        let publication = Publication::Frame {
-            source: &source.name,
+    pub(super) fn publish_events(&mut self, meta: &FrameMeta, publisher: &mut Publisher) {
+        let (source, recording) = (self.info.name.as_str(), recording(&self.clips));
+        if let Some(analytics) = &mut self.analytics {
+            analytics.publish_before_end(source, (meta, recording), publisher);
+        }
+        if !self.events.is_empty() {
+            publisher.stats.add_events(self.events.len());
+            publisher.publish(&Publication::Events {
+                source,
+                frame: meta,
+                events: &self.events,
+                recording,
+                snapshots: &self.snapshot_ids,
+            });
+            self.events.clear();
+            self.snapshot_ids.clear();
+        }
+    }
+
+    /// Publishes every track of a frame.
+    pub(super) fn publish_frame(&self, meta: &FrameMeta, publisher: &mut Publisher) {
+        publisher.publish_frame(&Publication::Frame {
+            source: &self.info.name,
             frame: meta,
-            tracks: &source.visible_tracks,
-        };
-        for sink in &mut self.sinks {
-            if self.every_frame || sink.needs_frames() {
-                sink.publish(&publication);
-            }
+            tracks: &self.visible_tracks,
+        });
+    }
+
+    /// Publishes all counts and events of its rules that are not published yet.
+    pub(super) fn publish_rules(&mut self, publisher: &mut Publisher) {
+        if let Some(analytics) = &mut self.analytics {
+            let frame = self.last_meta.as_ref().map(|meta| (meta, None));
+            analytics.publish(&self.info.name, frame, None, publisher);
         }
     }
 
-    /// Takes a state of a source, and publishes it unless it is held.
-    pub(super) fn publish_state(
-        &mut self,
-        id: SourceId,
-        state: SourceState,
-        reason: Option<String>,
-    ) {
-        self.stats.source_state(id, state);
-        if let Some(recording) = &mut self.recording {
-            match state {
-                SourceState::Offline => recording.set_offline(id),
-                SourceState::Connecting | SourceState::Online => recording.set_online(id),
-                // The last image of a file stays.
-                SourceState::Ended => {}
-            }
-        }
-        let states = &mut self.sources[id.index()].states_published;
-        let message = states.step(state, reason, (Instant::now(), SystemTime::now()));
-        let due = states.due();
-        if let Some(message) = message {
-            self.publish_state_message(id, &message);
-        }
-        self.state_due = self.state_due.into_iter().chain(due).min();
-    }
-
-    /// Publishes the states that are due at `now`.
-    pub(super) fn publish_due_states(&mut self, now: Instant) {
-        if self.state_due.is_none_or(|due| now < due) {
-            return;
-        }
-        self.state_due = None;
-        for id in self.sources.ids() {
-            let states = &mut self.sources[id.index()].states_published;
-            let message = states.poll(now);
-            self.state_due = self.state_due.into_iter().chain(states.due()).min();
-            if let Some(message) = message {
-                self.publish_state_message(id, &message);
-            }
+    /// Turns rules on and off as their schedules say at `at`, the capture time of a frame.
+    pub(super) fn follow_rules(&mut self, at: SystemTime, publisher: &mut Publisher) {
+        if let Some(analytics) = &mut self.analytics
+            && analytics.follow_schedules(at, &self.lifecycle)
+        {
+            self.publish_rules(publisher);
+            self.publish_activity(false, publisher);
         }
     }
 
-    pub(super) fn publish_state_message(&mut self, id: SourceId, message: &StateMessage) {
-        let publication = Publication::Source {
-            source: &self.sources[id.index()].name,
+    pub(super) fn publish_state(&self, message: &StateMessage, publisher: &mut Publisher) {
+        publisher.publish(&Publication::Source {
+            source: &self.info.name,
             state: message.state,
             reason: message.reason.as_deref(),
             at: message.at,
+        });
+    }
+
+    /// Publishes a switch or threshold that has this value now.
+    pub(super) fn publish_switch(&self, change: &SwitchChange, publisher: &mut Publisher) {
+        let (source, at) = (self.info.name.as_str(), SystemTime::now());
+        let switch = |rule, on| Publication::Switch {
+            source,
+            rule,
+            on,
+            at,
         };
-        publish(&mut self.sinks, &publication);
+        publisher.publish(&match change {
+            SwitchChange::Detection(on) => switch(None, *on),
+            SwitchChange::Rule(rule, on) => switch(Some(rule), *on),
+            SwitchChange::ScoreThreshold(threshold) => Publication::ScoreThreshold {
+                source,
+                threshold: *threshold,
+                at,
+            },
+        });
     }
 
-    pub(super) fn publish_stats(&mut self) {
-        let messages = total_counts(&self.sinks);
-        let mut stats = self.stats.stats(messages);
-        stats.spool = self.sinks.iter_mut().find_map(|sink| sink.spool_stats());
-        publish(&mut self.sinks, &Publication::Stats(&stats));
+    /// Publishes everything that can be switched, after the source was added.
+    pub(super) fn publish_switches(&mut self, publisher: &mut Publisher) {
+        let detection = SwitchChange::Detection(self.detection.is_switched_on);
+        self.publish_switch(&detection, publisher);
+        for (rule, on) in self.analytics.iter().flat_map(|rules| rules.switches()) {
+            self.publish_switch(&SwitchChange::Rule(rule.to_owned(), on), publisher);
+        }
+        let threshold = SwitchChange::ScoreThreshold(self.filter.score_threshold());
+        self.publish_switch(&threshold, publisher);
+        self.publish_activity(true, publisher);
+    }
+
+    /// Publishes what is active where there are schedules: rules that changed, and detection where it did or is asked for.
+    pub(super) fn publish_activity(&mut self, with_detection: bool, publisher: &mut Publisher) {
+        let (source, at) = (self.info.name.as_str(), SystemTime::now());
+        let mut publish = |activity: &Activity<'_>| {
+            publisher.publish(&Publication::Active {
+                source,
+                activity,
+                at,
+            });
+        };
+        let detection = &self.detection;
+        if detection.was_scheduled && with_detection {
+            publish(&Activity {
+                rule: None,
+                switched_on: detection.is_switched_on,
+                scheduled: detection.schedule.map(|status| status.active),
+                next_change: detection.schedule.and_then(|status| status.next_change),
+            });
+        }
+        if let Some(analytics) = &mut self.analytics {
+            analytics.take_changes(publish);
+        }
     }
 }
 
-pub(super) fn publish(sinks: &mut [Box<dyn Sink>], publication: &Publication<'_>) {
-    for sink in sinks {
-        sink.publish(publication);
-    }
-}
-
-fn total_counts(sinks: &[Box<dyn Sink>]) -> SinkCounts {
-    sinks.iter().map(|sink| sink.counts()).sum()
+/// Identity of the clip that is being recorded.
+fn recording(clips: &Option<SourceClips>) -> Option<&str> {
+    clips.as_ref().and_then(SourceClips::recording)
 }

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The tracking state of all sources, by their ids. Sources are added and removed, and no id is used twice: the entry of a removed
-//! source stays empty.
+//! The tracking state of one source: what its frames, switches and schedules change. `publishing.rs` has what it publishes.
 
-use std::collections::VecDeque;
-use std::ops::{Index, IndexMut};
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use crossbeam_channel::Sender;
-
+use jetwatch_config::{CameraMotionModel, Config, SourceConfig};
+use jetwatch_detect::{ClassFilter, DetectError};
 use jetwatch_pixels::motion::GrayImage;
 use jetwatch_publish::SourceInfo;
-use jetwatch_schedule::Status;
+use jetwatch_schedule::{Schedule, Status};
 use jetwatch_telemetry::SourceCategory;
 use jetwatch_track::{TrackEventGenerator, Tracker};
 use jetwatch_types::{
-    BudgetedImage, Detection, FrameMeta, SourceId, SourceState, Track, TrackEvent,
+    BudgetedImage, Classes, Detection, EventKind, FrameClock, FrameMeta, Track, TrackEvent,
+    TrackState,
 };
 
 use super::analytics::SourceAnalytics;
@@ -22,58 +21,9 @@ use super::camera::SourceCamera;
 use super::counts::ActiveCounts;
 use super::filter::DetectionFilter;
 use super::reorder::ReorderBuffer;
-use super::state_hold::StateHold;
+use super::states::SourceStates;
 use crate::clips::SourceClips;
-use crate::switches::SourceSwitches;
-
-/// One entry for each id that was ever used.
-#[derive(Default)]
-pub(crate) struct SourceTable(Vec<Option<Box<TrackedSource>>>);
-
-impl SourceTable {
-    /// Sets the entry of `id`.
-    pub(crate) fn insert(&mut self, id: SourceId, source: Box<TrackedSource>) {
-        if self.0.len() <= id.index() {
-            self.0.resize_with(id.index() + 1, || None);
-        }
-        self.0[id.index()] = Some(source);
-    }
-
-    /// Empties the entry of `id`.
-    pub(crate) fn remove(&mut self, id: SourceId) {
-        self.0[id.index()] = None;
-    }
-
-    /// Whether there is a source with this id.
-    pub(crate) fn contains(&self, id: SourceId) -> bool {
-        self.0.get(id.index()).is_some_and(Option::is_some)
-    }
-
-    /// The ids of all sources.
-    pub(crate) fn ids(&self) -> Vec<SourceId> {
-        let ids = (0..=u16::MAX).map(SourceId).take(self.0.len());
-        ids.filter(|id| self.contains(*id)).collect()
-    }
-}
-
-/// Panics for an id without a source. A source is removed after its last result, so results have one.
-impl Index<usize> for SourceTable {
-    type Output = TrackedSource;
-
-    fn index(&self, index: usize) -> &TrackedSource {
-        self.0[index]
-            .as_ref()
-            .expect("a source is kept until its last result")
-    }
-}
-
-impl IndexMut<usize> for SourceTable {
-    fn index_mut(&mut self, index: usize) -> &mut TrackedSource {
-        self.0[index]
-            .as_mut()
-            .expect("a source is kept until its last result")
-    }
-}
+use crate::switches::{SourceSwitches, SwitchChange};
 
 /// What is known of one frame before it is tracked.
 pub(crate) struct FrameResult {
@@ -88,155 +38,246 @@ pub(crate) struct FrameResult {
     pub(crate) full_image: Option<BudgetedImage>,
 }
 
-impl FrameResult {
-    /// A frame that skipped the network.
-    pub(crate) fn skipped(meta: FrameMeta, full_image: Option<BudgetedImage>) -> Self {
-        Self {
-            meta,
-            detections: None,
-            embeddings: Vec::new(),
-            gray: None,
-            full_image,
-        }
-    }
-}
-
 /// The tracking state of one source.
 pub(crate) struct TrackedSource {
-    pub(crate) name: String,
     /// What sinks know of it.
-    pub(crate) info: SourceInfo,
+    pub(super) info: SourceInfo,
     /// Marks its ranges on the timeline.
-    pub(crate) category: SourceCategory,
-    pub(crate) reorder: ReorderBuffer<FrameResult>,
-    pub(crate) tracker: Tracker,
+    pub(super) category: SourceCategory,
+    pub(super) reorder: ReorderBuffer<FrameResult>,
+    tracker: Tracker,
     /// `None` where the motion of the camera is not estimated.
-    pub(crate) camera: Option<SourceCamera>,
-    pub(crate) lifecycle: TrackEventGenerator,
-    pub(crate) counts: ActiveCounts,
+    camera: Option<SourceCamera>,
+    pub(super) lifecycle: TrackEventGenerator,
+    pub(super) counts: ActiveCounts,
     /// `None` where the source has no analytics rules.
-    pub(crate) analytics: Option<SourceAnalytics>,
+    pub(super) analytics: Option<SourceAnalytics>,
     /// `None` where no clips of the source are recorded.
-    pub(crate) clips: Option<SourceClips>,
-    /// Whether detection is switched on.
-    pub(crate) is_switched_on: bool,
-    /// What the schedule of detection says; `None`: there is none.
-    pub(crate) schedule: Option<Status>,
-    /// Whether detection has a schedule, or had one in this run.
-    pub(crate) was_scheduled: bool,
+    pub(super) clips: Option<SourceClips>,
+    pub(super) detection: DetectionSwitch,
     /// Whether pictures of its tracks are kept.
-    pub(crate) keeps_snapshots: bool,
+    pub(super) keeps_snapshots: bool,
     /// By event that is not published yet: identity of the snapshot of its track.
-    pub(crate) snapshot_ids: Vec<Option<String>>,
+    pub(super) snapshot_ids: Vec<Option<String>>,
     /// Selects the detections that are tracked.
-    pub(crate) filter: DetectionFilter,
-    /// States to publish, in this order; [`SourceState::Offline`] once the frames before it are processed.
-    pub(crate) states: VecDeque<(SourceState, Option<String>)>,
-    /// What is published of them.
-    pub(crate) states_published: StateHold,
-    /// The end of the source, to publish once its last frame is processed.
-    pub(crate) pending_end: Option<(SourceState, Option<String>)>,
-    /// The end was published.
-    pub(crate) ended_published: bool,
-    /// Receives a message once the source is removed.
-    pub(crate) removal: Option<Sender<()>>,
-    pub(crate) last_meta: Option<FrameMeta>,
-    pub(crate) events: Vec<TrackEvent>,
-    pub(crate) visible_tracks: Vec<Track>,
+    pub(super) filter: DetectionFilter,
+    pub(super) states: SourceStates,
+    pub(super) last_meta: Option<FrameMeta>,
+    pub(super) events: Vec<TrackEvent>,
+    pub(super) visible_tracks: Vec<Track>,
+    /// Whether events of type new and end carry the embedding of the track.
+    output_embedding: bool,
+}
+
+/// Whether the frames of a source are tracked.
+pub(super) struct DetectionSwitch {
+    pub(super) is_switched_on: bool,
+    /// What its schedule says; `None`: there is none.
+    pub(super) schedule: Option<Status>,
+    /// It has a schedule, or had one in this run.
+    pub(super) was_scheduled: bool,
 }
 
 impl TrackedSource {
+    /// A source before its first frame. `thresholds` are the score threshold and the IOU of the detector; `schedule` is what the
+    /// schedule of detection says.
+    ///
+    /// # Errors
+    /// A label that the model does not have.
     pub(crate) fn new(
-        info: SourceInfo,
-        tracker: Tracker,
-        lifecycle: TrackEventGenerator,
-        counts: ActiveCounts,
-        analytics: Option<SourceAnalytics>,
-        filter: DetectionFilter,
-    ) -> Self {
-        Self {
-            name: info.name.clone(),
-            category: SourceCategory::new(&info.name),
-            info,
+        config: &Config,
+        source: &SourceConfig,
+        classes: &Arc<Classes>,
+        thresholds: [f32; 2],
+        switches: &SourceSwitches,
+        schedule: Option<Status>,
+        clips: Option<SourceClips>,
+    ) -> Result<Self, DetectError> {
+        let update_interval = config.publish.update_interval;
+        let hold = config.publish.count_hold;
+        let clock = match source.uri.is_live() {
+            true => FrameClock::default(),
+            false => FrameClock::with_media_time(),
+        };
+        let lifecycle = TrackEventGenerator::new(update_interval).with_lost_hold(hold, clock);
+        let mut analytics = SourceAnalytics::new(source, classes, update_interval, (hold, clock));
+        if let Some(analytics) = &mut analytics {
+            for rule in &switches.rules_off {
+                analytics.switch(rule, false, &lifecycle);
+            }
+            analytics.apply_active(&lifecycle);
+        }
+        // It predicts tracks where frames skip the network.
+        let tracker = match config.detector.interval_of(source).can_skip() {
+            true => Tracker::with_coasting(&config.tracker),
+            false => Tracker::new(&config.tracker),
+        };
+        let mut filter = DetectionFilter::new(source, classes, thresholds)?;
+        if let Some(threshold) = switches.score_threshold {
+            filter.set_score_threshold(threshold);
+        }
+        let estimates_motion = config.tracker.camera_motion != CameraMotionModel::Off;
+        Ok(Self {
+            info: source_info(config, source, classes)?,
+            category: SourceCategory::new(&source.name),
             reorder: ReorderBuffer::default(),
-            tracker,
-            camera: None,
+            tracker: tracker.with_classes(Arc::clone(classes)),
+            camera: estimates_motion.then(SourceCamera::default),
             lifecycle,
-            counts,
+            counts: ActiveCounts::new(Arc::clone(classes), hold, clock),
             analytics,
-            clips: None,
-            is_switched_on: true,
-            schedule: None,
-            was_scheduled: false,
-            keeps_snapshots: false,
+            clips,
+            detection: DetectionSwitch {
+                is_switched_on: !switches.detection_off,
+                schedule,
+                was_scheduled: schedule.is_some(),
+            },
+            keeps_snapshots: config.record.has_snapshots(source),
             snapshot_ids: Vec::new(),
             filter,
-            states: VecDeque::new(),
-            states_published: StateHold::default(),
-            pending_end: None,
-            ended_published: false,
-            removal: None,
+            states: SourceStates::new(source.offline_hold),
             last_meta: None,
             events: Vec::new(),
             visible_tracks: Vec::new(),
-        }
-    }
-
-    /// Publishes its states by `hold`.
-    pub(crate) fn with_state_hold(mut self, hold: StateHold) -> Self {
-        self.states_published = hold;
-        self
+            output_embedding: config.tracker.output_embedding,
+        })
     }
 
     /// Whether its frames are tracked: detection is switched on, and on by its schedule.
-    pub(crate) fn is_detecting(&self) -> bool {
-        self.is_switched_on && self.schedule.is_none_or(|status| status.active)
+    pub(super) fn is_detecting(&self) -> bool {
+        let detection = &self.detection;
+        detection.is_switched_on && detection.schedule.is_none_or(|status| status.active)
     }
 
-    /// Sets what the schedule of detection says.
-    pub(crate) fn with_schedule(mut self, status: Option<Status>) -> Self {
-        self.set_schedule(status);
-        self
-    }
-
-    /// The same later.
-    pub(crate) fn set_schedule(&mut self, status: Option<Status>) {
-        self.schedule = status;
-        self.was_scheduled |= status.is_some();
-    }
-
-    /// Sets what was switched before.
-    pub(crate) fn with_switches(mut self, switches: &SourceSwitches) -> Self {
-        self.is_switched_on = !switches.detection_off;
+    /// Tracks a frame: sets the events and the visible tracks. Without detections it skipped the network.
+    pub(super) fn track(&mut self, frame: &mut FrameResult) {
+        let FrameResult {
+            meta,
+            detections,
+            embeddings,
+            gray,
+            ..
+        } = frame;
+        match detections {
+            Some(detections) => {
+                if let Some(camera) = &mut self.camera
+                    && let Some(motion) = camera.estimate(gray.as_ref(), detections)
+                {
+                    self.tracker.compensate(&motion);
+                }
+                self.filter.apply(detections, embeddings);
+                self.tracker.update_with_embeddings(detections, embeddings);
+                if let Some(camera) = &mut self.camera {
+                    camera.set_tracks(self.tracker.tracks());
+                }
+            }
+            None => {
+                self.tracker.coast();
+            }
+        }
+        let tracks = self.tracker.tracks();
+        self.lifecycle.step(meta, tracks, &mut self.events);
+        if self.output_embedding {
+            add_embeddings(&self.tracker, &mut self.events);
+        }
         if let Some(analytics) = &mut self.analytics {
-            for rule in &switches.rules_off {
-                analytics.switch(rule, false, &self.lifecycle);
-            }
-            for index in 0..analytics.active_rules().count() {
-                analytics.apply_active(index, &self.lifecycle);
-            }
+            analytics.step(meta, tracks, &self.lifecycle, &self.events);
         }
-        if let Some(threshold) = switches.score_threshold {
-            self.filter.set_score_threshold(threshold);
+        let is_visible =
+            |track: &&Track| matches!(track.state, TrackState::Active | TrackState::Lost);
+        self.visible_tracks.clear();
+        let visible = tracks.iter().filter(is_visible);
+        self.visible_tracks.extend(visible.cloned());
+    }
+
+    /// Ends all tracks: sets their events. Returns the last frame; `None`: none was tracked since the last end.
+    pub(super) fn end_tracks(&mut self) -> Option<FrameMeta> {
+        if let Some(camera) = &mut self.camera {
+            camera.reset();
         }
-        self
+        let meta = self.last_meta.take()?;
+        self.tracker.finish();
+        self.lifecycle.finish(&mut self.events);
+        if self.output_embedding {
+            add_embeddings(&self.tracker, &mut self.events);
+        }
+        if let Some(analytics) = &mut self.analytics {
+            analytics.finish(&self.lifecycle, &self.events);
+        }
+        self.visible_tracks.clear();
+        Some(meta)
     }
 
-    /// Records clips.
-    pub(crate) fn with_clips(mut self, clips: Option<SourceClips>) -> Self {
-        self.clips = clips;
-        self
+    /// Passes the events of a frame that are not published yet to its clips; the clip that they begin is named in them.
+    pub(super) fn step_clips(&mut self, meta: &FrameMeta) {
+        if let Some(clips) = &mut self.clips {
+            let analytics = self.analytics.iter();
+            let pending = analytics.flat_map(|analytics| analytics.pending());
+            clips.step(meta, &self.events, pending);
+            clips.set_processed(meta, self.lifecycle.unconfirmed_for());
+        }
     }
 
-    /// Keeps pictures of its tracks, where the run has snapshots.
-    pub(crate) fn with_snapshots(mut self, keeps: bool) -> Self {
-        self.keeps_snapshots = keeps;
-        self
+    /// Switches something.
+    pub(super) fn switch(&mut self, change: &SwitchChange) {
+        match change {
+            SwitchChange::Detection(on) => self.detection.is_switched_on = *on,
+            SwitchChange::Rule(rule, on) => {
+                if let Some(analytics) = &mut self.analytics {
+                    analytics.switch(rule, *on, &self.lifecycle);
+                }
+            }
+            SwitchChange::ScoreThreshold(threshold) => self.filter.set_score_threshold(*threshold),
+        }
     }
 
-    /// Estimates the motion of the camera from now on.
-    pub(crate) fn with_camera_motion(mut self) -> Self {
-        self.camera = Some(SourceCamera::default());
-        self
+    /// Takes what the schedule of detection says.
+    pub(super) fn set_schedule(&mut self, status: Option<Status>) {
+        self.detection.schedule = status;
+        self.detection.was_scheduled |= status.is_some();
+    }
+
+    /// Takes new schedules of its rules, in the order of their names.
+    pub(super) fn set_rule_schedules(&mut self, schedules: Vec<Option<Schedule>>) {
+        if let Some(analytics) = &mut self.analytics {
+            analytics.set_schedules(schedules, SystemTime::now());
+            analytics.apply_active(&self.lifecycle);
+        }
+    }
+
+    /// When a schedule of a rule changes next.
+    pub(super) fn next_rule_change(&self) -> Option<SystemTime> {
+        self.analytics.as_ref()?.next_change()
+    }
+}
+
+/// What sinks know of a source.
+fn source_info(
+    config: &Config,
+    source: &SourceConfig,
+    classes: &Classes,
+) -> Result<SourceInfo, DetectError> {
+    let filters = [&config.detector.classes, &source.classes];
+    let mut labels: Vec<(u16, &String)> = (0..).zip(classes.labels()).collect();
+    for wanted in filters {
+        let filter = ClassFilter::with_groups(classes, wanted)?;
+        labels.retain(|(class, _)| filter.accepts(*class));
+    }
+    Ok(SourceInfo {
+        name: source.name.clone(),
+        labels: labels.into_iter().map(|(_, label)| label.clone()).collect(),
+        has_chosen_labels: filters.iter().any(|wanted| !wanted.is_empty()),
+        rules: source.rules.clone(),
+        has_schedule: source.schedule.is_some(),
+        has_pictures: config.record.snapshots.mqtt && config.record.has_snapshots(source),
+    })
+}
+
+/// Adds the embeddings of the tracks to their first and last events.
+fn add_embeddings(tracker: &Tracker, events: &mut [TrackEvent]) {
+    for event in events {
+        if event.kind != EventKind::Update {
+            event.embedding = tracker.embedding(event.after.id).map(Arc::from);
+        }
     }
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sources that join, change their state, end and leave, each after the frames before it.
 
+use std::time::{Instant, SystemTime};
+
 use crossbeam_channel::Sender;
 
 use jetwatch_record::Overlay;
 use jetwatch_types::{SourceId, SourceState};
 
-use super::publishing::publish;
-use super::{REMOVED_REASON, TrackStage, TrackedSource};
+use super::states::StateChange;
+use super::{TrackStage, TrackedSource};
 
 impl TrackStage {
     pub(super) fn add_source(
@@ -16,35 +18,21 @@ impl TrackStage {
         mut source: Box<TrackedSource>,
         overlay: Box<Overlay>,
     ) {
-        self.add_preview(id, &source.name, &overlay);
-        if let Some(recording) = &mut self.recording {
-            recording.add_source(id, &source.name, overlay);
-        }
-        if let Some(analytics) = &mut source.analytics {
-            analytics.publish_counts(&source.name, None, |publication| {
-                publish(&mut self.sinks, publication)
-            });
-        }
-        for sink in &mut self.sinks {
+        self.images.add_source(id, &source.info.name, overlay);
+        source.publish_rules(&mut self.publisher);
+        for sink in &mut self.publisher.sinks {
             sink.source_added(&source.info);
         }
+        source.publish_switches(&mut self.publisher);
         self.sources.insert(id, source);
-        self.publish_switches(id);
     }
 
-    /// Removes a source after its last frame. One that failed permanently, or is late, never reports its end.
+    /// Removes a source after its last frame.
     pub(super) fn remove_source(&mut self, id: SourceId, done: Sender<()>) {
-        if !self.sources.contains(id) {
-            return;
+        if let Some(source) = self.sources.get_mut(id) {
+            source.states.remove(done);
+            self.end_if_drained(id);
         }
-        let source = &mut self.sources[id.index()];
-        source.removal = Some(done);
-        if !source.ended_published {
-            source
-                .pending_end
-                .get_or_insert_with(|| (SourceState::Ended, Some(REMOVED_REASON.to_owned())));
-        }
-        self.end_if_drained(id);
     }
 
     pub(super) fn on_source_state(
@@ -53,25 +41,24 @@ impl TrackStage {
         state: SourceState,
         reason: Option<String>,
     ) {
-        if !self.sources.contains(id) {
+        let Some(source) = self.sources.get_mut(id) else {
             // It did not end in time and was abandoned.
             return;
-        }
+        };
         if state == SourceState::Ended {
-            self.stats.source_state(id, state);
-            self.sources[id.index()].pending_end = Some((state, reason));
+            self.publisher.stats.source_state(id, state);
+            source.states.end = Some((state, reason));
             self.end_if_drained(id);
-            return;
+        } else {
+            source.states.waiting.push_back((state, reason));
+            let completed = source.reorder.next();
+            self.publish_states(id, completed);
         }
-        let source = &mut self.sources[id.index()];
-        source.states.push_back((state, reason));
-        let completed = source.reorder.next();
-        self.publish_states(id, completed);
     }
 
     /// Publishes the states of a source that are due once the first `completed` frames of its order are processed.
     pub(super) fn publish_states(&mut self, id: SourceId, completed: u64) {
-        while let Some((state, _)) = self.sources[id.index()].states.front() {
+        while let Some((state, _)) = self.sources[id].states.waiting.front() {
             if *state == SourceState::Offline {
                 if !self.batcher.passed_discontinuity(id, completed) {
                     // Earlier frames are still in the pipeline: they continue the tracks, later ones do not.
@@ -80,46 +67,80 @@ impl TrackStage {
                 // What happens meanwhile is unknown: an object after the gap is a new track.
                 self.end_tracks(id);
             }
-            let next = self.sources[id.index()].states.pop_front();
-            if let Some((state, reason)) = next {
-                self.publish_state(id, state, reason);
+            let next = self.sources[id].states.waiting.pop_front();
+            if let Some(change) = next {
+                self.publish_state(id, change);
             }
+        }
+    }
+
+    /// Takes a state of a source, and publishes it unless it is held.
+    fn publish_state(&mut self, id: SourceId, (state, reason): StateChange) {
+        self.publisher.stats.source_state(id, state);
+        self.images.set_state(id, state);
+        let source = &mut self.sources[id];
+        let now = (Instant::now(), SystemTime::now());
+        if let Some(message) = source.states.hold.step(state, reason, now) {
+            source.publish_state(&message, &mut self.publisher);
+        }
+    }
+
+    /// When the next state that is held is due.
+    pub(super) fn state_due(&mut self) -> Option<Instant> {
+        let sources = self.sources.iter_mut();
+        sources.filter_map(|source| source.states.hold.due()).min()
+    }
+
+    /// Publishes the states that are due at `now`.
+    pub(super) fn publish_due_states(&mut self, now: Instant) {
+        for source in self.sources.iter_mut() {
+            if let Some(message) = source.states.hold.poll(now) {
+                source.publish_state(&message, &mut self.publisher);
+            }
+        }
+    }
+
+    /// Publishes all states of a source, at the end of the run.
+    pub(super) fn settle_states(&mut self, id: SourceId) {
+        while let Some(change) = self.sources[id].states.waiting.pop_front() {
+            self.publish_state(id, change);
+        }
+        let source = &mut self.sources[id];
+        if let Some(message) = source.states.hold.settle() {
+            source.publish_state(&message, &mut self.publisher);
         }
     }
 
     /// Ends the tracks of a source whose last frame is processed, and publishes its end.
     pub(super) fn end_if_drained(&mut self, id: SourceId) {
-        if !self.sources.contains(id) {
+        let Some(source) = self.sources.get_mut(id) else {
             return;
-        }
-        let source = &self.sources[id.index()];
-        if (source.pending_end.is_none() && !source.ended_published)
+        };
+        let completed = source.reorder.next();
+        if !source.states.is_ending()
             || self.secondary.is_busy_with(id)
             || self
                 .batcher
                 .drained(id)
-                .is_none_or(|taken| taken > source.reorder.next())
+                .is_none_or(|taken| taken > completed)
         {
             return;
         }
         self.end_tracks(id);
-        let source = &mut self.sources[id.index()];
-        if let Some((state, reason)) = source.pending_end.take() {
-            source.ended_published = true;
-            self.publish_state(id, state, reason);
+        if let Some(end) = self.sources[id].states.end.take() {
+            self.sources[id].states.has_ended = true;
+            self.publish_state(id, end);
         }
-        if let Some(done) = self.sources[id.index()].removal.take() {
-            if let Some(clips) = &mut self.sources[id.index()].clips {
+        let source = &mut self.sources[id];
+        if let Some(done) = source.states.removal.take() {
+            if let Some(clips) = &mut source.clips {
                 clips.remove();
             }
-            for sink in &mut self.sinks {
-                sink.source_removed(&self.sources[id.index()].name);
+            for sink in &mut self.publisher.sinks {
+                sink.source_removed(&source.info.name);
             }
-            self.remove_preview(id);
+            self.images.remove_source(id, &source.info.name);
             self.sources.remove(id);
-            if let Some(recording) = &mut self.recording {
-                recording.remove_source(id);
-            }
             // Fails where the wait for it has timed out.
             let _ = done.send(());
         }

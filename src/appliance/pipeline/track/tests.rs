@@ -3,14 +3,15 @@
 
 use parking_lot::Mutex;
 
+use super::states::SourceStates;
 use super::*;
 use crate::StatsCollector;
+use crate::switches::SourceSwitches;
 use jetwatch_config::{Config, Interval};
-use jetwatch_publish::{Publication, Reply, SourceInfo};
+use jetwatch_publish::{Publication, Reply, Sink};
 use jetwatch_source::SourceCounters;
-use jetwatch_telemetry::{Heartbeats, thread_names};
-use jetwatch_track::TrackEventGenerator;
-use jetwatch_types::{Frame, FrameClock, Size, SourceState};
+use jetwatch_telemetry::Heartbeats;
+use jetwatch_types::{Classes, Frame, Size, SourceState};
 
 const SOURCE: SourceId = SourceId(0);
 
@@ -57,8 +58,7 @@ impl TrackStageFixture {
         let text = "sources: [{name: a, uri: synthetic://traffic}]\ndetector: {backend: scripted}\n\
                     tracker: {probation_frames: 1}\npublish: {update_interval_ms: 0}\n";
         let config = Config::from_str("f.yaml", text).expect("a good file");
-        let (source, labels) = (&config.sources[0], ["person".to_owned()]);
-        let classes = Arc::new(Classes::new(&labels, &[]));
+        let classes = Arc::new(Classes::new(&["person".to_owned()], &[]));
         let recorder = Recorder::default();
         let batcher = Arc::new(Batcher::new(&[], 1, None));
         batcher.add(true, Interval::Frames(0)).expect("an id");
@@ -66,36 +66,25 @@ impl TrackStageFixture {
             StatsCollector::new(Instant::now(), 0, 1, Arc::clone(&batcher), recorder.clone());
         stats.add_source("a", Arc::<SourceCounters>::default());
         let mut sources = SourceTable::default();
-        let tracked = TrackedSource::new(
-            SourceInfo {
-                name: "a".to_owned(),
-                ..SourceInfo::default()
-            },
-            crate::sources::tracker(&config, source),
-            TrackEventGenerator::new(Duration::ZERO),
-            ActiveCounts::new(Duration::ZERO, FrameClock::default()),
-            None,
-            DetectionFilter::new(source, &classes, [0.0, 1.0]).expect("all labels"),
-        );
-        sources.insert(SOURCE, Box::new(tracked));
+        let (source, switches) = (&config.sources[0], SourceSwitches::default());
+        let tracked =
+            TrackedSource::new(&config, source, &classes, [0.0, 1.0], &switches, None, None);
+        sources.insert(SOURCE, Box::new(tracked.expect("all labels")));
         let published = RecordedText::default();
         let stage = TrackStage {
-            clips: None,
             sources,
-            classes,
-            sinks: vec![Box::new(published.clone())],
+            publisher: Publisher {
+                sinks: vec![Box::new(published.clone())],
+                every_frame: false,
+                stats: Arc::new(stats),
+            },
+            images: FrameImages::default(),
             secondary: SecondaryInference::new(&[]).0,
+            clips: None,
             batcher,
-            stats: Arc::new(stats),
             recorder,
             stats_interval: Duration::from_secs(60),
-            state_due: None,
-            every_frame: false,
-            output_embedding: false,
             frame_callback: None,
-            recording: None,
-            snapshots: None,
-            previews: None,
             stop: StopToken::default(),
             heartbeat: Heartbeats::default().register(thread_names::TRACK),
         };
@@ -227,8 +216,8 @@ fn offline_is_published_immediately_without_in_flight_frames() {
 fn held_offline_state_ends_tracks_and_is_published_when_due() {
     let hold = Duration::from_secs(3600);
     let mut fixture = TrackStageFixture::new();
-    let source = &mut fixture.stage.sources[SOURCE.index()];
-    source.states_published = StateHold::new(hold);
+    let source = &mut fixture.stage.sources[SOURCE];
+    source.states = SourceStates::new(hold);
     fixture.set_state(SourceState::Online);
     fixture.push_frame();
     let first = fixture.pop_frame();
@@ -241,10 +230,13 @@ fn held_offline_state_ends_tracks_and_is_published_when_due() {
     fixture.set_state(SourceState::Offline);
     fixture.stage.publish_due_states(Instant::now());
     assert!(fixture.take_published().is_empty(), "it may return");
-    assert!(fixture.stage.state_due.is_some(), "the stage wakes for it");
+    assert!(
+        fixture.stage.state_due().is_some(),
+        "the stage wakes for it"
+    );
     fixture.stage.publish_due_states(Instant::now() + hold);
     assert_eq!(fixture.take_published(), ["Offline"]);
-    assert_eq!(fixture.stage.state_due, None);
+    assert_eq!(fixture.stage.state_due(), None);
 }
 
 #[test]
