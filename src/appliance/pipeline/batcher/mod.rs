@@ -11,34 +11,29 @@
 //! used twice.
 
 mod arrival;
-mod discontinuity;
 mod interval;
-mod skip;
+mod queue;
+mod state;
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use jetwatch_config::Interval;
 use jetwatch_source::Flow;
-use jetwatch_types::{Frame, SourceId};
-
-use self::interval::{IntervalController, SourceKind};
-
-use self::skip::{SkippedFrame, SkippedHandler};
+use jetwatch_types::{BudgetedImage, Frame, FrameMeta, SourceId};
 
 use self::arrival::ArrivalEstimator;
-
-/// Frames that the queue of a live source keeps: more would only make results older.
-const LIVE_DEPTH: usize = 1;
-
-/// Frames that the queue of a file keeps beyond one batch: two workers that ask at the same time need not wait for the decoder.
-const FILE_SLACK: usize = 2;
+use self::interval::{IntervalController, SourceKind};
+use self::queue::{SkippedFrame, SourceQueue};
+use self::state::State;
 
 /// Free places in the queue of a file at which its waiting reader goes on. Each time it interrupts a worker where the cores are
 /// full, so it decodes two frames at a time.
 const FILE_RESUME: usize = 2;
+
+/// Receives each frame that skipped the network with its place in the order of its source; frames may arrive out of order.
+pub(crate) type SkippedHandler = Box<dyn Fn(u64, SkippedFrame) + Send + Sync>;
 
 /// A frame on its way to a worker, with its place in its source's order.
 #[derive(Debug)]
@@ -62,78 +57,21 @@ pub struct Batcher {
     emptied: Condvar,
 }
 
-struct State {
-    /// By the ids of their sources; queues of removed sources are empty.
-    queues: Vec<SourceQueue>,
-    /// Which frames skip the network.
-    intervals: IntervalController,
-    /// Time in which workers were busy.
-    busy_time: Duration,
-    /// Frames that skipped the network and that no queued frame precedes any more.
-    released: Vec<(u64, SkippedFrame)>,
-    /// The queues in use, in the order in which they are served.
-    round_robin: Vec<usize>,
-    /// Index into `round_robin` of the queue to serve first.
-    next: usize,
-    /// Sources will be added: workers wait although no queue is open.
-    held_open: bool,
-    /// A worker is filling a batch; the others wait for the next one, so that frames that arrive together stay together.
-    filling: bool,
-    /// Frames that may still be taken, over all sources.
-    frames_left: u64,
-    /// Batches that may still be formed.
-    batches_left: u64,
-    /// Since when frames have waited without one being taken; `None`: no frame waits.
-    stalled_since: Option<Instant>,
-}
-
-struct SourceQueue {
-    frames: VecDeque<Frame>,
-    live: bool,
-    depth: usize,
-    open: bool,
-    /// The source delivers, as far as is known.
-    running: bool,
-    /// Its frames go through the network, unless they skip it by their interval.
-    detecting: bool,
-    arrivals: ArrivalEstimator,
-    dropped: u64,
-    taken: u64,
-    /// Frames that were queued so far.
-    queued: u64,
-    /// Frames that skipped the network, each with the number of frames queued before it: they wait for their place in the order.
-    skipped: VecDeque<(u64, SkippedFrame)>,
-    /// Places in the order at which the source went offline, and that the tracking stage has not passed yet.
-    discontinuities: VecDeque<u64>,
-}
-
 impl Batcher {
     /// One queue for each entry of `live`; at most `max_frames` frames leave in total.
     #[must_use]
     pub fn new(live: &[bool], batch_size: usize, max_frames: Option<u64>) -> Self {
-        let queues: Vec<SourceQueue> = live
-            .iter()
-            .map(|&live| SourceQueue::new(live, batch_size))
-            .collect();
-        Self {
+        let batcher = Self {
             on_skipped: None,
             batch_size,
-            state: Mutex::new(State {
-                round_robin: (0..queues.len()).collect(),
-                queues,
-                intervals: IntervalController::new(&[], 0, 1),
-                busy_time: Duration::ZERO,
-                released: Vec::new(),
-                next: 0,
-                held_open: false,
-                filling: false,
-                frames_left: max_frames.unwrap_or(u64::MAX),
-                batches_left: u64::MAX,
-                stalled_since: None,
-            }),
+            state: Mutex::new(State::new(max_frames)),
             filled: Condvar::new(),
             emptied: Condvar::new(),
+        };
+        for &live in live {
+            batcher.add(live, Interval::Frames(0));
         }
+        batcher
     }
 
     /// Adds a queue behind all others. Its frames skip the network at `interval`, after
@@ -159,10 +97,7 @@ impl Batcher {
         state.round_robin.retain(|&index| index != source.index());
         state.next = 0;
         state.intervals.remove_source(source.index());
-        let queue = &mut state.queues[source.index()];
-        queue.frames = VecDeque::new();
-        queue.skipped = VecDeque::new();
-        queue.discontinuities = VecDeque::new();
+        state.queues[source.index()].release();
     }
 
     /// While `held_open`, workers wait for frames although no queue is open: sources will be added.
@@ -173,19 +108,19 @@ impl Batcher {
 
     /// Whether a source delivers: a batch does not wait for one that does not.
     pub fn set_running(&self, source: SourceId, running: bool) {
-        let mut state = self.state.lock();
-        let queue = &mut state.queues[source.index()];
-        queue.running = running;
-        queue.arrivals = ArrivalEstimator::default();
-        drop(state);
-        self.filled.notify_all();
+        self.change(source, |queue| queue.running = running);
     }
 
     /// Whether frames of a source go through the network.
     pub(crate) fn set_detecting(&self, source: SourceId, detecting: bool) {
+        self.change(source, |queue| queue.detecting = detecting);
+    }
+
+    /// Changes whether frames come from a queue; the estimate of their times begins anew.
+    fn change(&self, source: SourceId, change: impl FnOnce(&mut SourceQueue)) {
         let mut state = self.state.lock();
         let queue = &mut state.queues[source.index()];
-        queue.detecting = detecting;
+        change(queue);
         queue.arrivals = ArrivalEstimator::default();
         drop(state);
         self.filled.notify_all();
@@ -300,9 +235,7 @@ impl Batcher {
         let mut state = self.state.lock();
         for queue in &mut state.queues {
             queue.open = false;
-            queue.frames.clear();
-            queue.skipped.clear();
-            queue.discontinuities.clear();
+            queue.clear();
         }
         state.stalled_since = None;
         drop(state);
@@ -342,6 +275,94 @@ impl Batcher {
         (!queue.open && (queue.frames.is_empty() || state.frames_left == 0)).then_some(queue.taken)
     }
 
+    /// The source went offline: later frames do not continue the earlier ones.
+    pub(crate) fn mark_discontinuity(&self, source: SourceId) {
+        self.state.lock().queues[source.index()].mark_discontinuity();
+    }
+
+    /// Whether all frames from before the oldest discontinuity are among the first `completed` of the order. Each discontinuity
+    /// is asked for until the answer is true, which removes it.
+    pub(crate) fn passed_discontinuity(&self, source: SourceId, completed: u64) -> bool {
+        let mut state = self.state.lock();
+        let has_ended = state.frames_left == 0;
+        let queue = &mut state.queues[source.index()];
+        // Frames that still wait after the last one was taken never leave.
+        let limit = if has_ended { queue.taken } else { u64::MAX };
+        queue.passed_discontinuity(completed, limit)
+    }
+
+    /// Lets frames of sources that are added later skip the network; `on_skipped` receives each of them.
+    #[must_use]
+    pub(crate) fn with_intervals(
+        mut self,
+        max_interval: u32,
+        workers: usize,
+        on_skipped: SkippedHandler,
+    ) -> Self {
+        self.state.get_mut().intervals = IntervalController::new(&[], max_interval, workers);
+        self.on_skipped = Some(on_skipped);
+        self
+    }
+
+    /// Whether the next frame of this source skips the network; asked before the frame is scaled. One that does is passed to
+    /// [`push_skipped`](Self::push_skipped), any other to [`push`](Self::push).
+    pub(crate) fn should_skip(&self, source: SourceId) -> bool {
+        let index = source.index();
+        let mut state = self.state.lock();
+        if self.on_skipped.is_none() || !state.queues[index].open {
+            // `push` then returns that the queue is closed.
+            return false;
+        }
+        if !state.queues[index].detecting {
+            return true;
+        }
+        let now = Instant::now();
+        if state.intervals.is_due(now) {
+            let totals = state.totals();
+            state.intervals.sample(now, totals);
+        }
+        state.intervals.should_skip(index)
+    }
+
+    /// Takes a frame that skips the network; ignored where the queue was closed in the meantime.
+    pub(crate) fn push_skipped(&self, meta: FrameMeta, full_image: Option<BudgetedImage>) {
+        let index = meta.source.index();
+        let mut state = self.state.lock();
+        let queue = &mut state.queues[index];
+        if !queue.open {
+            return;
+        }
+        queue.skip((meta, full_image));
+        state.release_skipped(index);
+        self.unlock_and_forward(state);
+    }
+
+    /// Adds time in which a worker was busy.
+    pub(crate) fn add_busy_time(&self, time: Duration) {
+        self.state.lock().busy_time += time;
+    }
+
+    /// The interval of this source now, and how many of its frames have skipped the network.
+    pub(crate) fn interval(&self, source: SourceId) -> (u32, u64) {
+        let (state, index) = (self.state.lock(), source.index());
+        if self.on_skipped.is_none() {
+            return (0, 0);
+        }
+        let intervals = &state.intervals;
+        (intervals.interval(index), intervals.skipped(index))
+    }
+
+    /// Releases the lock, then forwards the frames whose turn has come: their receiver may block.
+    fn unlock_and_forward(&self, mut state: MutexGuard<'_, State>) {
+        let released = std::mem::take(&mut state.released);
+        drop(state);
+        if let Some(on_skipped) = &self.on_skipped {
+            for (order, frame) in released {
+                on_skipped(order, frame);
+            }
+        }
+    }
+
     /// Wakes the readers of files that wait for room, when there is enough for one of them or none is needed any more.
     fn resume_readers(&self, state: &State) {
         let may_resume =
@@ -349,99 +370,6 @@ impl Batcher {
         let mut files = state.queues.iter().filter(|queue| !queue.live);
         if files.any(may_resume) {
             self.emptied.notify_all();
-        }
-    }
-}
-
-impl State {
-    fn has_frames(&self) -> bool {
-        self.queues.iter().any(|queue| !queue.frames.is_empty())
-    }
-
-    fn is_finished(&self) -> bool {
-        let has_more = |queue: &SourceQueue| queue.open || !queue.frames.is_empty();
-        self.frames_left == 0 || !(self.held_open || self.queues.iter().any(has_more))
-    }
-
-    /// Until when a batch with this `deadline` waits for more frames; `None`: none is due by then.
-    fn wait_deadline(&self, now: Instant, deadline: Instant) -> Option<Instant> {
-        let queues = self.round_robin.iter().map(|&index| &self.queues[index]);
-        queues
-            .filter_map(|queue| queue.expected_by(now, deadline))
-            .max()
-    }
-
-    /// Moves waiting frames into `batch` until it has `size`, round robin.
-    fn fill(&mut self, size: usize, batch: &mut Vec<QueuedFrame>) {
-        let count = self.round_robin.len();
-        let mut idle = 0;
-        while batch.len() < size && idle < count && self.frames_left > 0 {
-            let index = self.round_robin[self.next];
-            let queue = &mut self.queues[index];
-            self.next = (self.next + 1) % count;
-            if let Some(frame) = queue.frames.pop_front() {
-                batch.push(QueuedFrame {
-                    order: queue.taken,
-                    frame,
-                    is_live: queue.live,
-                });
-                queue.taken += 1;
-                self.frames_left -= 1;
-                self.release_skipped(index);
-                idle = 0;
-            } else {
-                idle += 1;
-            }
-        }
-        self.stalled_since = self.has_frames().then(Instant::now);
-        if self.frames_left == 0 {
-            self.end();
-        }
-    }
-
-    /// No more frames leave.
-    fn end(&mut self) {
-        self.frames_left = 0;
-        self.stalled_since = None;
-        for queue in &mut self.queues {
-            queue.open = false;
-        }
-    }
-}
-
-impl SourceQueue {
-    fn new(live: bool, batch_size: usize) -> Self {
-        let depth = if live {
-            LIVE_DEPTH
-        } else {
-            batch_size + FILE_SLACK
-        };
-        Self {
-            frames: VecDeque::with_capacity(depth),
-            live,
-            depth,
-            open: true,
-            // A file is read as soon as it is opened; a camera may be offline from the start.
-            running: !live,
-            detecting: true,
-            arrivals: ArrivalEstimator::default(),
-            dropped: 0,
-            taken: 0,
-            queued: 0,
-            skipped: VecDeque::new(),
-            discontinuities: VecDeque::new(),
-        }
-    }
-
-    /// Until when a batch with this `deadline` waits for this queue; `None`: its next frame is not due by then.
-    fn expected_by(&self, now: Instant, deadline: Instant) -> Option<Instant> {
-        if !self.open || !self.running || !self.detecting {
-            return None;
-        }
-        // The reader of a file follows the workers, so it has no frame rate of its own.
-        match self.arrivals.window().filter(|_| self.live) {
-            Some((from, until)) => (from <= deadline && now < until).then(|| until.min(deadline)),
-            None => Some(deadline),
         }
     }
 }

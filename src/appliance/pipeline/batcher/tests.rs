@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::thread;
 
+use super::queue::FILE_SLACK;
 use super::*;
 use jetwatch_types::Size;
 
@@ -261,4 +262,154 @@ fn queues_are_added_and_removed_and_ids_are_not_reused() {
         !batcher.next_batch(1, NO_WAIT, &mut batch),
         "no source is left"
     );
+}
+
+const SOURCE: SourceId = SourceId(0);
+
+fn push_one(batcher: &Batcher, seq: u64) {
+    batcher.push(Frame::black(0, seq, Size::new(1, 1)));
+}
+
+/// The numbers of the next frame: its own, and its place.
+fn pop(batcher: &Batcher) -> (u64, u64) {
+    let mut batch = Vec::new();
+    batcher.next_batch(1, Duration::ZERO, &mut batch);
+    (batch[0].frame.meta.seq, batch[0].order)
+}
+
+#[test]
+fn queued_frames_precede_discontinuity() {
+    let batcher = Batcher::new(&[false], 1, None);
+    (0..2).for_each(|seq| push_one(&batcher, seq));
+    assert_eq!(pop(&batcher), (0, 0));
+    batcher.mark_discontinuity(SOURCE);
+    push_one(&batcher, 2);
+    batcher.mark_discontinuity(SOURCE);
+    for given in [0, 1] {
+        assert!(!batcher.passed_discontinuity(SOURCE, given));
+    }
+    assert!(batcher.passed_discontinuity(SOURCE, 2), "the first time");
+    assert!(!batcher.passed_discontinuity(SOURCE, 2), "the second one");
+    assert!(batcher.passed_discontinuity(SOURCE, 3));
+    assert!(batcher.passed_discontinuity(SOURCE, 0), "it is here");
+}
+
+#[test]
+fn replaced_frame_does_not_delay_discontinuity() {
+    let batcher = Batcher::new(&[true], 1, None);
+    push_one(&batcher, 0);
+    assert_eq!(pop(&batcher), (0, 0));
+    push_one(&batcher, 1);
+    batcher.mark_discontinuity(SOURCE);
+    push_one(&batcher, 2);
+    assert!(
+        !batcher.passed_discontinuity(SOURCE, 0),
+        "frame 0 is under way"
+    );
+    assert!(batcher.passed_discontinuity(SOURCE, 1));
+    assert_eq!(pop(&batcher), (2, 1), "of the time after");
+}
+
+#[test]
+fn discarded_frame_does_not_delay_discontinuity() {
+    let batcher = Batcher::new(&[false], 1, Some(1));
+    (0..2).for_each(|seq| push_one(&batcher, seq));
+    batcher.mark_discontinuity(SOURCE);
+    assert_eq!(pop(&batcher), (0, 0));
+    assert!(!batcher.passed_discontinuity(SOURCE, 0));
+    assert!(batcher.passed_discontinuity(SOURCE, 1));
+}
+
+type Received = Arc<Mutex<Vec<(u64, u64)>>>;
+
+/// One source with inference on every third frame, and the order and number of each skipped frame.
+fn skipping(live: bool, max_frames: Option<u64>) -> (Batcher, Received) {
+    let received = Received::default();
+    let receiver = Arc::clone(&received);
+    let on_skipped: SkippedHandler =
+        Box::new(move |order, (meta, _)| receiver.lock().push((order, meta.seq)));
+    let batcher = Batcher::new(&[], 2, max_frames).with_intervals(5, 1, on_skipped);
+    batcher.add(live, Interval::Frames(2)).expect("an id");
+    (batcher, received)
+}
+
+/// The next frame, as a source delivers it.
+fn deliver(batcher: &Batcher, seq: u64) -> Flow {
+    let frame = Frame::black(0, seq, Size::new(1, 1));
+    if batcher.should_skip(frame.meta.source) {
+        batcher.push_skipped(frame.meta, None);
+        return Flow::Continue;
+    }
+    batcher.push(frame)
+}
+
+fn taken(batcher: &Batcher, size: usize) -> Vec<(u64, u64)> {
+    let mut batch: Vec<QueuedFrame> = Vec::new();
+    batcher.next_batch(size, Duration::ZERO, &mut batch);
+    let pair = |item: &QueuedFrame| (item.order, item.frame.meta.seq);
+    batch.iter().map(pair).collect()
+}
+
+fn take_received(received: &Received) -> Vec<(u64, u64)> {
+    std::mem::take(&mut *received.lock())
+}
+
+#[test]
+fn skipped_frames_keep_their_order() {
+    let (batcher, received) = skipping(false, None);
+    (0..6).for_each(|seq| assert_eq!(deliver(&batcher, seq), Flow::Continue));
+    assert_eq!(take_received(&received), [], "frame 0 still waits");
+    assert_eq!(taken(&batcher, 1), [(0, 0)]);
+    assert_eq!(take_received(&received), [(1, 1), (2, 2)]);
+    assert_eq!(taken(&batcher, 1), [(3, 3)]);
+    assert_eq!(take_received(&received), [(4, 4), (5, 5)]);
+    (6..12).for_each(|seq| assert_eq!(deliver(&batcher, seq), Flow::Continue));
+    assert_eq!(taken(&batcher, 2), [(6, 6), (9, 9)], "two of a batch");
+    assert_eq!(
+        take_received(&received),
+        [(7, 7), (8, 8), (10, 10), (11, 11)]
+    );
+    assert_eq!(batcher.interval(SourceId(0)), (2, 8));
+    batcher.close_all();
+    assert_eq!(batcher.drained(SourceId(0)), Some(12));
+}
+
+#[test]
+fn replaced_frame_releases_following_skipped_frames() {
+    let (batcher, received) = skipping(true, None);
+    (0..4).for_each(|seq| assert_eq!(deliver(&batcher, seq), Flow::Continue));
+    assert_eq!(
+        take_received(&received),
+        [(0, 1), (1, 2)],
+        "frame 0 was dropped"
+    );
+    assert_eq!(batcher.dropped(SourceId(0)), 1);
+    assert_eq!(taken(&batcher, 1), [(2, 3)]);
+}
+
+#[test]
+fn skipped_frames_count_towards_frame_limit() {
+    let (batcher, received) = skipping(false, Some(4));
+    (0..6).for_each(|seq| {
+        deliver(&batcher, seq);
+    });
+    assert_eq!(taken(&batcher, 2), [(0, 0), (3, 3)]);
+    assert_eq!(take_received(&received), [(1, 1), (2, 2)]);
+    assert_eq!(deliver(&batcher, 6), Flow::Stop);
+    assert_eq!(batcher.drained(SourceId(0)), Some(4));
+}
+
+#[test]
+fn removed_source_keeps_totals() {
+    let batcher = Batcher::new(&[], 1, None).with_intervals(5, 1, Box::new(|_, _| {}));
+    batcher.add(true, Interval::Adaptive).expect("an id");
+    (0..4).for_each(|seq| assert_eq!(deliver(&batcher, seq), Flow::Continue));
+    let counted = || {
+        let totals = batcher.state.lock().totals();
+        (totals.offered, totals.dropped, totals.waiting)
+    };
+    assert_eq!(counted(), (4, 3, 1));
+    batcher.close(SourceId(0));
+    batcher.remove(SourceId(0));
+    assert_eq!(counted(), (4, 3, 0));
 }
