@@ -18,7 +18,7 @@ use crossbeam_channel::{Receiver, Sender};
 use jetwatch_detect::{DetectError, Detector};
 use jetwatch_pixels::Resizer;
 use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage};
-use jetwatch_types::{Frame, FrameMeta, Image, PixelPool};
+use jetwatch_types::{Detection, Frame, FrameMeta, Image, PixelPool, Xyxy};
 
 use super::PipelineError;
 use super::secondary::{Crop, NamedCounters, Network, PreparedSecondary, scaled_frame};
@@ -28,97 +28,105 @@ use super::workers::DetectorWorker;
 /// A result on its way to the network, with its place in the order of its source.
 pub(super) type PendingResult = (u64, FrameResult);
 
-/// What the workers of the network need. Cheap to clone.
-#[derive(Clone)]
-pub(super) struct AppearanceContext {
-    network: Arc<Network>,
+/// The workers of the network.
+pub(super) struct AppearanceWorkers {
+    prepared: PreparedSecondary,
+    network: Network,
     pool: PixelPool,
     jobs: Receiver<PendingResult>,
     results: Sender<TrackInput>,
+    recorder: Recorder,
 }
 
-impl AppearanceContext {
+impl AppearanceWorkers {
     /// For a network that takes frames from `jobs`.
     pub(super) fn new(
-        prepared: &PreparedSecondary,
+        prepared: PreparedSecondary,
         jobs: Receiver<PendingResult>,
         results: Sender<TrackInput>,
+        recorder: Recorder,
     ) -> Self {
         Self {
-            network: Arc::new(Network::new(prepared)),
+            network: Network::new(&prepared),
+            prepared,
             pool: PixelPool::default(),
             jobs,
             results,
+            recorder,
         }
     }
 
     /// Name and counters of the network.
     pub(super) fn counters(&self) -> NamedCounters {
-        (
-            Arc::clone(&self.network.name),
-            Arc::clone(&self.network.counters),
-        )
+        let network = &self.network;
+        (Arc::clone(&network.name), Arc::clone(&network.counters))
+    }
+
+    /// Names of the threads.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.prepared.worker_names()
+    }
+
+    /// The crop of a box as a frame of its own, scaled for the network.
+    fn frame(
+        &self,
+        meta: &FrameMeta,
+        image: &Image,
+        xyxy: &Xyxy,
+        resizer: &mut Resizer,
+    ) -> Option<Frame> {
+        let network = &self.network;
+        let crop = Crop::from_image(image, meta.source_size, xyxy, network.margin, &self.pool)?;
+        Some(scaled_frame(&crop, network, *meta, &self.pool, resizer))
     }
 }
 
-/// One worker of the network.
-pub(super) struct AppearanceWorker {
-    /// Index among the workers of the network.
-    pub(super) index: usize,
-    pub(super) network: Arc<PreparedSecondary>,
-    pub(super) context: AppearanceContext,
-    pub(super) recorder: Recorder,
-    pub(super) heartbeat: Heartbeat,
-}
-
-impl DetectorWorker for AppearanceWorker {
-    fn load(&self) -> Result<Box<dyn Detector>, DetectError> {
-        self.network.make_detector(self.index)
+impl DetectorWorker for AppearanceWorkers {
+    fn load(&self, index: usize) -> Result<Box<dyn Detector>, DetectError> {
+        self.prepared.make_detector(index)
     }
 
-    fn run(&self, detector: Box<dyn Detector>) -> Result<(), DetectError> {
+    fn run(&self, detector: Box<dyn Detector>, heartbeat: &Heartbeat) -> Result<(), DetectError> {
         let mut embedder = Embedder {
             detector,
-            context: &self.context,
-            recorder: &self.recorder,
+            workers: self,
             resizer: Resizer::default(),
-            frames: Vec::with_capacity(self.context.network.batch_size),
+            frames: Vec::with_capacity(self.network.batch_size),
             unused: Vec::new(),
         };
         loop {
-            self.heartbeat.idle();
-            let Ok((order, mut result)) = self.context.jobs.recv() else {
+            heartbeat.idle();
+            let Ok((order, mut result)) = self.jobs.recv() else {
                 return Ok(());
             };
-            self.heartbeat.busy();
+            heartbeat.busy();
             embedder.embed(&mut result)?;
             let message = TrackInput::Detections { order, result };
-            if self.context.results.send(message).is_err() {
+            if self.results.send(message).is_err() {
                 return Ok(());
             }
         }
     }
 
     fn error(&self, cause: DetectError) -> PipelineError {
-        self.network.error(cause)
+        self.prepared.error(cause)
     }
 }
 
 /// The network of one worker, and its memory.
 struct Embedder<'w> {
     detector: Box<dyn Detector>,
-    context: &'w AppearanceContext,
-    recorder: &'w Recorder,
+    workers: &'w AppearanceWorkers,
     resizer: Resizer,
     frames: Vec<Frame>,
     /// The network has no detections.
-    unused: Vec<Vec<jetwatch_types::Detection>>,
+    unused: Vec<Vec<Detection>>,
 }
 
 impl Embedder<'_> {
     /// Sets the embeddings of those detections of a frame that the network accepts.
     fn embed(&mut self, result: &mut FrameResult) -> Result<(), DetectError> {
-        let network = &self.context.network;
+        let network = &self.workers.network;
         let detections = result.detections.as_deref().unwrap_or_default();
         result.embeddings.clear();
         result.embeddings.resize(detections.len(), None);
@@ -135,8 +143,8 @@ impl Embedder<'_> {
             return Ok(());
         };
         for places in accepted.chunks(network.batch_size.max(1)) {
-            let _whole = self.recorder.batch(Level::Secondary, places.len());
-            let _range = self.recorder.range(Stage::Secondary, places.len());
+            let _whole = self.workers.recorder.batch(Level::Secondary, places.len());
+            let _range = self.workers.recorder.range(Stage::Secondary, places.len());
             let started = Instant::now();
             self.frames.clear();
             let mut shown = Vec::with_capacity(places.len());
@@ -144,7 +152,7 @@ impl Embedder<'_> {
                 let xyxy = &detections[place].xyxy;
                 // A box outside of the image has no pixels.
                 if let Some(frame) =
-                    self.context
+                    self.workers
                         .frame(&result.meta, image, xyxy, &mut self.resizer)
                 {
                     self.frames.push(frame);
@@ -164,20 +172,5 @@ impl Embedder<'_> {
         }
         self.frames.clear();
         Ok(())
-    }
-}
-
-impl AppearanceContext {
-    /// The crop of a box as a frame of its own, scaled for the network.
-    fn frame(
-        &self,
-        meta: &FrameMeta,
-        image: &Image,
-        xyxy: &jetwatch_types::Xyxy,
-        resizer: &mut Resizer,
-    ) -> Option<Frame> {
-        let network = &self.network;
-        let crop = Crop::from_image(image, meta.source_size, xyxy, network.margin, &self.pool)?;
-        Some(scaled_frame(&crop, network, *meta, &self.pool, resizer))
     }
 }

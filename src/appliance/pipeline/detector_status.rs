@@ -7,9 +7,9 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use super::PipelineError;
-use super::health_file::HealthFile;
 use super::metrics::Metrics;
 use super::outputs::{Sinks, close_all};
+use super::run_state::RunState;
 use super::web::Web;
 use jetwatch_config::Config;
 use jetwatch_detect::engines::EngineState;
@@ -35,7 +35,7 @@ pub(super) struct DetectorStatusPublisher<'c> {
     heartbeats: &'c Heartbeats,
     metrics: &'c Metrics,
     web: &'c Web,
-    health: &'c HealthFile,
+    run: &'c RunState,
 }
 
 impl<'c> DetectorStatusPublisher<'c> {
@@ -43,14 +43,14 @@ impl<'c> DetectorStatusPublisher<'c> {
         config: &'c Config,
         heartbeats: &'c Heartbeats,
         (metrics, web): (&'c Metrics, &'c Web),
-        health: &'c HealthFile,
+        run: &'c RunState,
     ) -> Self {
         Self {
             config,
             heartbeats,
             metrics,
             web,
-            health,
+            run,
             sinks: RefCell::default(),
             last_published: Cell::default(),
         }
@@ -72,19 +72,12 @@ impl<'c> DetectorStatusPublisher<'c> {
         })
     }
 
-    /// The sinks, started now if none was started before, with the status that `detector` is ready.
-    pub(super) fn into_sinks(self, detector: &DetectorFactory) -> Result<Sinks, PipelineError> {
-        let started = self.sinks.take();
-        let mut sinks = match started {
-            Some(sinks) => sinks,
-            None => self.start_sinks(detector.classes())?,
-        };
-        self.metrics.set_detector(detector);
-        self.web.set_detector(detector);
-        sinks.publish(&DetectorStatus::Ready {
-            runs: detector.describe(),
-        });
-        Ok(sinks)
+    /// The sinks, started now if none was started before; `classes` are those of the detector.
+    pub(super) fn into_sinks(self, classes: &Classes) -> Result<Sinks, PipelineError> {
+        match self.sinks.take() {
+            Some(sinks) => Ok(sinks),
+            None => self.start_sinks(classes),
+        }
     }
 
     fn start_sinks(&self, classes: &Classes) -> Result<Sinks, PipelineError> {
@@ -93,6 +86,7 @@ impl<'c> DetectorStatusPublisher<'c> {
             classes,
             self.heartbeats,
             (self.metrics, self.web),
+            self.run,
         )
     }
 
@@ -146,7 +140,7 @@ impl<'c> DetectorStatusPublisher<'c> {
         // The status after a missing engine is published immediately.
         self.last_published.set((!is_missing).then(Instant::now));
         systemd::extend_timeout(START_EXTENSION, &line);
-        self.health.set_building(line);
+        *self.run.building.lock() = Some(line);
         self.publish(&status);
     }
 

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use jetwatch_publish::Stats;
-use jetwatch_telemetry::{Heartbeats, StopToken, systemd};
+use jetwatch_telemetry::systemd;
 use jetwatch_types::SourceState;
 
-use super::batcher::Batcher;
+use super::shared::Shared;
 use super::stats::StatsCollector;
 
 /// Interval at which the state is checked.
@@ -29,13 +29,10 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The inputs of the thread.
 pub(super) struct ServiceNotifier {
-    pub(super) stats: Arc<StatsCollector>,
-    pub(super) batcher: Arc<Batcher>,
-    pub(super) heartbeats: Heartbeats,
+    pub(super) shared: Shared,
     /// How long the start waits for the first frame of each source, in the sources' order.
     pub(super) first_frame_waits: Vec<Duration>,
     pub(super) watchdog: Option<Duration>,
-    pub(super) stop: StopToken,
     /// The result of the last reload.
     pub(super) reload_notice: ReloadNotice,
 }
@@ -49,7 +46,7 @@ impl ServiceNotifier {
         let mut alive_due = started;
         let mut wait_due = started;
         let mut stall_logged = false;
-        while !self.stop.wait(POLL_INTERVAL) {
+        while !self.shared.stop.wait(POLL_INTERVAL) {
             let now = Instant::now();
             if !ready && self.is_ready(now - started) {
                 ready = true;
@@ -89,17 +86,22 @@ impl ServiceNotifier {
 
     fn status(&self) -> String {
         self.reload_notice
-            .prepend_to(status_line(&self.stats.progress()))
+            .prepend_to(status_line(&self.shared.stats.progress()))
     }
 
     fn is_ready(&self, waited: Duration) -> bool {
-        is_ready(&self.stats, &self.first_frame_waits, waited)
+        is_ready(&self.shared.stats, &self.first_frame_waits, waited)
     }
 
     /// A thread without progress for `limit` or more, or all workers together (`batch`), and for how long.
     fn stalled_thread(&self, limit: Duration) -> Option<(String, Duration)> {
-        let waiting = self.batcher.stalled_for().filter(|waited| *waited >= limit);
-        self.heartbeats
+        let waiting = self
+            .shared
+            .batcher
+            .stalled_for()
+            .filter(|waited| *waited >= limit);
+        self.shared
+            .heartbeats
             .stalled(limit)
             .or_else(|| waiting.map(|waited| ("batch".to_owned(), waited)))
     }

@@ -5,17 +5,15 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
-use parking_lot::Mutex;
 
 use jetwatch_config::{Config, SourceConfig};
 use jetwatch_files::PendingFile;
-use jetwatch_publish::{ConnectionState, MqttMonitor, Sink};
+use jetwatch_publish::ConnectionState;
 use jetwatch_telemetry::health_report::{
     HEALTH_VERSION, HealthReport, MqttHealth, SourceHealth, boot_ms,
 };
@@ -23,7 +21,7 @@ use jetwatch_telemetry::{FailureLog, recent_log, thread_names};
 
 use super::PipelineError;
 use super::health::is_ready;
-use super::stats::StatsCollector;
+use super::run_state::RunState;
 use super::threads::spawn;
 
 /// Interval at which the file is written.
@@ -31,46 +29,29 @@ const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The file of a run; nothing where none is wanted.
 pub(super) struct HealthFile {
-    shared: Arc<Shared>,
     /// Dropped to end the thread.
     writer: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-/// What the thread reads.
-#[derive(Default)]
-struct Shared {
-    waits_for: Mutex<Option<String>>,
-    builds_engine: AtomicBool,
-    mqtt: OnceLock<MqttMonitor>,
-    sources: OnceLock<Sources>,
-}
-
-/// The running sources.
-struct Sources {
-    stats: Arc<StatsCollector>,
-    started: Instant,
-    first_frame_waits: Vec<Duration>,
-}
-
 impl HealthFile {
-    /// Starts the thread; `started`: when the process did. The parts of the run are added as they start.
+    /// Starts the thread; `started`: when the process did. It reads the parts of `run` as they start.
     ///
     /// # Errors
     /// The operating system refuses a thread.
-    pub(super) fn start(path: Option<PathBuf>, started: Instant) -> Result<Self, PipelineError> {
-        let shared = Arc::new(Shared {
-            waits_for: Mutex::new(Some("its detector".to_owned())),
-            ..Shared::default()
-        });
+    pub(super) fn start(
+        path: Option<PathBuf>,
+        started: Instant,
+        config: &Config,
+        run: &Arc<RunState>,
+    ) -> Result<Self, PipelineError> {
         let Some(path) = path else {
-            return Ok(Self {
-                shared,
-                writer: None,
-            });
+            return Ok(Self { writer: None });
         };
+        let sources = config.sources.iter();
         let (stop, stopped) = bounded::<()>(0);
         let mut writer = Writer {
-            shared: Arc::clone(&shared),
+            run: Arc::clone(run),
+            first_frame_waits: sources.map(SourceConfig::first_frame_timeout).collect(),
             started_boot_ms: boot_ms().saturating_sub(whole_ms(started.elapsed())),
             changes: Changes::default(),
         };
@@ -92,34 +73,8 @@ impl HealthFile {
             let _ = fs::remove_file(&path);
         })?;
         Ok(Self {
-            shared,
             writer: Some((stop, thread)),
         })
-    }
-
-    /// The start waits for an engine, as `progress` says.
-    pub(super) fn set_building(&self, progress: String) {
-        *self.shared.waits_for.lock() = Some(progress);
-        self.shared.builds_engine.store(true, Ordering::Relaxed);
-    }
-
-    /// The sinks of the run have started.
-    pub(super) fn set_sinks(&self, sinks: &[Box<dyn Sink>]) {
-        if let Some(monitor) = MqttMonitor::of_sinks(sinks) {
-            let _ = self.shared.mqtt.set(monitor);
-        }
-    }
-
-    /// The detector is loaded, and the sources of `config`, which start now, are counted by `stats`.
-    pub(super) fn set_stats(&self, stats: &Arc<StatsCollector>, config: &Config) {
-        *self.shared.waits_for.lock() = None;
-        self.shared.builds_engine.store(false, Ordering::Relaxed);
-        let sources = config.sources.iter();
-        let _ = self.shared.sources.set(Sources {
-            stats: Arc::clone(stats),
-            started: Instant::now(),
-            first_frame_waits: sources.map(SourceConfig::first_frame_timeout).collect(),
-        });
     }
 }
 
@@ -134,7 +89,8 @@ impl Drop for HealthFile {
 }
 
 struct Writer {
-    shared: Arc<Shared>,
+    run: Arc<RunState>,
+    first_frame_waits: Vec<Duration>,
     started_boot_ms: u64,
     changes: Changes,
 }
@@ -153,12 +109,11 @@ impl Writer {
 
     fn report(&mut self) -> HealthReport {
         let now = Instant::now();
-        let sources = self.shared.sources.get();
-        let ready = sources.is_some_and(|sources| {
-            let waited = sources.started.elapsed();
-            is_ready(&sources.stats, &sources.first_frame_waits, waited)
+        let loaded = self.run.loaded.get();
+        let ready = loaded.is_some_and(|loaded| {
+            is_ready(&loaded.stats, &self.first_frame_waits, loaded.at.elapsed())
         });
-        let counts = sources.map(|sources| sources.stats.source_frames());
+        let counts = loaded.map(|loaded| loaded.stats.source_frames());
         let sources = counts.unwrap_or_default().into_iter();
         let sources = sources.map(|(name, state, frames, detected)| SourceHealth {
             last_frame_age_ms: self.changes.age_ms(&name, frames, now),
@@ -168,7 +123,8 @@ impl Writer {
             detected,
         });
         let sources = sources.collect();
-        let mqtt = self.shared.mqtt.get().map(|monitor| {
+        let monitor = loaded.and_then(|_| self.run.mqtt.get());
+        let mqtt = monitor.map(|monitor| {
             let acknowledged = monitor.acknowledged();
             MqttHealth {
                 connected: monitor.connection_state() == ConnectionState::Connected,
@@ -178,6 +134,7 @@ impl Writer {
                 queued: monitor.counts().queued,
             }
         });
+        let building = self.run.building.lock().clone();
         HealthReport {
             version: HEALTH_VERSION,
             program: env!("CARGO_PKG_VERSION").to_owned(),
@@ -185,8 +142,11 @@ impl Writer {
             started_boot_ms: self.started_boot_ms,
             written_boot_ms: boot_ms(),
             ready,
-            waits_for: self.shared.waits_for.lock().clone(),
-            builds_engine: self.shared.builds_engine.load(Ordering::Relaxed),
+            builds_engine: loaded.is_none() && building.is_some(),
+            waits_for: match loaded {
+                Some(_) => None,
+                None => Some(building.unwrap_or_else(|| "its detector".to_owned())),
+            },
             errors: recent_log::error_count(),
             sources,
             mqtt,
@@ -247,7 +207,10 @@ mod tests {
     fn file_is_written_while_the_detector_loads_and_removed_at_the_end() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("health-a.json");
-        let file = HealthFile::start(Some(path.clone()), Instant::now()).expect("started");
+        let text = "sources: [{name: a, uri: /v.mp4}]\ndetector: {model: /m}\n";
+        let config = Config::from_str("f.yaml", text).expect("a good file");
+        let (started, run) = (Instant::now(), Arc::default());
+        let file = HealthFile::start(Some(path.clone()), started, &config, &run).expect("started");
         let report = loop {
             if let Some(report) = HealthReport::read(&path).expect("readable") {
                 break report;

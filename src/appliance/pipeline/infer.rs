@@ -30,9 +30,8 @@ pub(super) struct BatchSettings {
     pub(super) timeout: Duration,
 }
 
-/// What the inference workers share. Cheap to clone.
-#[derive(Clone)]
-pub(super) struct InferContext {
+/// What the inference workers share.
+pub(super) struct InferWorkers {
     pub(super) detector: Arc<DetectorFactory>,
     /// Receives stage times.
     pub(super) recorder: Recorder,
@@ -46,7 +45,6 @@ pub(super) struct InferContext {
 }
 
 /// Where results go.
-#[derive(Clone)]
 pub(super) enum ResultQueue {
     /// To the tracking stage.
     Track(Sender<TrackInput>),
@@ -66,20 +64,13 @@ impl ResultQueue {
     }
 }
 
-/// One inference worker.
-pub(super) struct InferWorker {
-    pub(super) index: usize,
-    pub(super) context: InferContext,
-    pub(super) heartbeat: Heartbeat,
-}
-
-impl DetectorWorker for InferWorker {
-    fn load(&self) -> Result<Box<dyn Detector>, DetectError> {
-        self.context.detector.create(self.index)
+impl DetectorWorker for InferWorkers {
+    fn load(&self, index: usize) -> Result<Box<dyn Detector>, DetectError> {
+        self.detector.create(index)
     }
 
-    fn run(&self, detector: Box<dyn Detector>) -> Result<(), DetectError> {
-        run_worker(detector, &self.context, &self.heartbeat)
+    fn run(&self, detector: Box<dyn Detector>, heartbeat: &Heartbeat) -> Result<(), DetectError> {
+        run_worker(detector, self, heartbeat)
     }
 
     fn error(&self, cause: DetectError) -> PipelineError {
@@ -90,10 +81,10 @@ impl DetectorWorker for InferWorker {
 /// Runs until the batcher is closed and drained, or the detector fails.
 fn run_worker(
     mut detector: Box<dyn Detector>,
-    context: &InferContext,
+    context: &InferWorkers,
     heartbeat: &Heartbeat,
 ) -> Result<(), DetectError> {
-    let InferContext {
+    let InferWorkers {
         batcher,
         results,
         image_budgets,

@@ -32,7 +32,9 @@ mod options;
 mod outputs;
 mod preload;
 mod report;
+mod run_state;
 mod secondary;
+mod shared;
 mod source_counts;
 mod source_handler;
 mod sources;
@@ -51,8 +53,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
-
-use crossbeam_channel::Sender;
 
 use jetwatch_archive::Archive;
 use jetwatch_publish::{EmbeddedBroker, Stats};
@@ -78,8 +78,8 @@ use control::Control;
 use failure::FirstFailure;
 use health_file::HealthFile;
 use metrics::Metrics;
+use shared::Shared;
 use sources::Sources;
-use stats::StatsCollector;
 use threads::{Joiner, ThreadGroup};
 use track::{TrackInput, TrackStageReport};
 use web::Web;
@@ -96,16 +96,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A running pipeline.
 pub struct Pipeline {
-    stop: StopToken,
+    shared: Shared,
     /// When the run ends; `None`: with its sources.
     deadline: Option<Instant>,
     detector_description: String,
     sources: Sources,
     control: Control,
-    batcher: Arc<Batcher>,
     threads: Threads,
-    inputs: Sender<TrackInput>,
-    stats: Arc<StatsCollector>,
     failure: FirstFailure,
     /// Where files are kept; `None` where nothing is, or its folder cannot be used.
     archive: Option<Archive>,
@@ -134,7 +131,7 @@ impl Pipeline {
     /// Ends the run when it is stopped, from any thread.
     #[must_use]
     pub fn stop_token(&self) -> StopToken {
-        self.stop.clone()
+        self.shared.stop.clone()
     }
 
     /// A function that requests a DOT graph of the GStreamer pipeline of every source.
@@ -183,13 +180,13 @@ impl Pipeline {
 
     /// A function that returns the numbers of a progress line.
     pub fn progress(&self) -> impl Fn() -> Stats + Send + use<> {
-        let stats = Arc::clone(&self.stats);
+        let stats = Arc::clone(&self.shared.stats);
         move || stats.progress()
     }
 
     /// A function that returns the counts of each source, and their latencies since its last call.
     pub fn source_counts(&self) -> impl Fn() -> Vec<SourceCounts> + Send + use<> {
-        let stats = Arc::clone(&self.stats);
+        let stats = Arc::clone(&self.shared.stats);
         move || stats.source_counts()
     }
 
@@ -198,16 +195,16 @@ impl Pipeline {
     #[must_use]
     pub fn wait(mut self) -> Outcome {
         self.handle_requests();
-        self.stop.stop();
+        self.shared.stop.stop();
         self.control.close();
 
         let mut joiner = Joiner::new(JOIN_TIMEOUT);
         let failed_sources = self.sources.join(&mut joiner);
         self.threads.monitors.join(&mut joiner);
-        self.batcher.close_all();
+        self.shared.batcher.close_all();
         self.threads.workers.join(&mut joiner);
         self.threads.appearance.join(&mut joiner);
-        let _ = self.inputs.send(TrackInput::Shutdown);
+        let _ = self.shared.inputs.send(TrackInput::Shutdown);
         joiner.restart(JOIN_TIMEOUT + SINK_CLOSE_TIMEOUT);
         let TrackStageReport {
             messages,
@@ -235,7 +232,7 @@ impl Pipeline {
         let (recorded, recording_failure) = recording
             .map(|recording| (recording.report, recording.failure))
             .unzip();
-        let mut report = self.stats.report(messages);
+        let mut report = self.shared.stats.report(messages);
         report.recording = recorded;
         Outcome {
             report,
@@ -249,7 +246,7 @@ impl Pipeline {
     fn handle_requests(&mut self) {
         let mut pause = POLL_INTERVAL;
         let mut code = CodeRelease::new(Instant::now());
-        while !self.stop.wait(pause) {
+        while !self.shared.stop.wait(pause) {
             code.run(Instant::now());
             self.sources.follow_schedules(SystemTime::now());
             // One at a time: the end may come between two of them.

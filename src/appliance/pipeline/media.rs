@@ -4,7 +4,6 @@
 //!
 //! A folder that cannot be used stops recording, not detection: it is logged, and `jetwatch check` says it before.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crossbeam_channel::Sender;
@@ -13,12 +12,11 @@ use jetwatch_archive::{Archive, ArchiveError, Item, Limits, MediaKind, Usage};
 use jetwatch_config::{Config, RetentionConfig};
 use jetwatch_publish::MediaStats;
 use jetwatch_record::{PictureObserver, SnapshotSettings, Snapshots};
-use jetwatch_telemetry::StopToken;
 use jetwatch_types::Classes;
 
 use super::PipelineError;
 use super::clips::repair;
-use super::stats::StatsCollector;
+use super::shared::Shared;
 use super::track::ControlMessage;
 
 /// Time between two looks at what is to be deleted.
@@ -126,8 +124,7 @@ fn wanted_classes(classes: &Classes, labels: &[String]) -> Vec<bool> {
 /// The thread that deletes.
 pub(super) struct Retention {
     pub(super) archive: Archive,
-    pub(super) stats: Arc<StatsCollector>,
-    pub(super) stop: StopToken,
+    pub(super) shared: Shared,
 }
 
 impl Retention {
@@ -136,7 +133,7 @@ impl Retention {
         let mut was_full = false;
         let mut last_error = String::new();
         while !self.archive.is_open() {
-            if self.stop.wait(INTERVAL) {
+            if self.shared.stop.wait(INTERVAL) {
                 return;
             }
             match reopen(&self.archive) {
@@ -164,9 +161,9 @@ impl Retention {
                     was_full = usage.is_full;
                     log_full(&self.archive, was_full);
                 }
-                self.stats.set_media(media_stats(&usage));
+                self.shared.stats.set_media(media_stats(&usage));
             }
-            if self.stop.wait(INTERVAL) {
+            if self.shared.stop.wait(INTERVAL) {
                 return;
             }
         }
@@ -181,7 +178,7 @@ impl Retention {
                 let reason = first.reason.map_or("", |reason| reason.word());
                 log::info!(files = removed.len(), bytes, reason; "deleted from {}", self.archive.folder().display());
             }
-            if removed.len() < BATCH || self.stop.is_stopped() {
+            if removed.len() < BATCH || self.shared.stop.is_stopped() {
                 break;
             }
         }

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use jetwatch_config::{Broker, Config, FormatKind, MqttConfig};
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_publish::{
-    DetectorStatus, EmbeddedBroker, FormatSink, HomeAssistantOptions, JsonLinesSink, MqttSink,
-    Part, Publication, PublishError, Sink, SinkCounts, WebhookSink, format_of,
+    DetectorStatus, EmbeddedBroker, FormatSink, HomeAssistantOptions, JsonLinesSink, MqttMonitor,
+    MqttSink, Part, Publication, PublishError, Sink, SinkCounts, WebhookSink, format_of,
 };
 use jetwatch_record::{EncoderChoice, Recording};
 use jetwatch_telemetry::{Heartbeats, Recorder};
@@ -16,6 +16,7 @@ use jetwatch_types::Classes;
 
 use super::image_budgets::max_in_flight;
 use super::metrics::Metrics;
+use super::run_state::RunState;
 use super::web::Web;
 use super::{PipelineError, RECORDING_CLOSE_TIMEOUT};
 
@@ -35,9 +36,13 @@ impl Sinks {
         classes: &Classes,
         heartbeats: &Heartbeats,
         (metrics, web): (&Metrics, &Web),
+        run: &RunState,
     ) -> Result<Self, PipelineError> {
         let broker = embedded_broker(config)?;
         let mut sinks = start_sinks(config, classes, broker.as_ref(), heartbeats)?;
+        if let Some(monitor) = MqttMonitor::of_sinks(&sinks) {
+            let _ = run.mqtt.set(monitor);
+        }
         metrics.join_sinks(classes, &mut sinks);
         web.join_sinks(classes, &mut sinks);
         Ok(Self { sinks, broker })

@@ -4,24 +4,22 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crossbeam_channel::Sender;
-
 use jetwatch_media::SourceStream;
 use jetwatch_source::{Flow, FrameHandler};
-use jetwatch_telemetry::{Recorder, Stage, StopToken};
+use jetwatch_telemetry::{Stage, StopToken};
 use jetwatch_types::{
     AccessUnit, AudioFormat, AudioUnit, Frame, FrameMeta, Image, SourceId, SourceState,
     StreamFormat,
 };
 
-use super::batcher::Batcher;
 use super::image_budgets::ImageBudgets;
+use super::shared::Shared;
 use super::track::{REMOVED_REASON, TrackInput};
 use super::web::Previews;
 
 /// Connects one source to the batcher and to the tracking stage.
 pub(super) struct SourceHandler {
-    pub(super) batcher: Arc<Batcher>,
+    pub(super) shared: Shared,
     /// Limits the full images that later stages keep.
     pub(super) image_budgets: Option<ImageBudgets>,
     /// Pictures of the page.
@@ -30,12 +28,8 @@ pub(super) struct SourceHandler {
     pub(super) is_live: bool,
     /// Takes the encoded video; `None` where it is not recorded.
     pub(super) stream: Option<Arc<SourceStream>>,
-    pub(super) inputs: Sender<TrackInput>,
-    pub(super) recorder: Recorder,
     /// Ends this source.
     pub(super) stop: StopToken,
-    /// Ends the whole pipeline.
-    pub(super) pipeline_stop: StopToken,
     /// Set once the source has ended without a failure.
     pub(super) has_ended: Arc<AtomicBool>,
 }
@@ -52,23 +46,26 @@ impl SourceHandler {
 impl FrameHandler for SourceHandler {
     fn frame(&self, frame: Frame) -> Flow {
         let seq = frame.meta.seq;
-        let _range = self.recorder.range_with_payload(Stage::Enqueue, 1, seq);
-        if !self.batcher.is_detecting(frame.meta.source) {
+        let _range = self
+            .shared
+            .recorder
+            .range_with_payload(Stage::Enqueue, 1, seq);
+        if !self.shared.batcher.is_detecting(frame.meta.source) {
             // The first of a session, or of a source that cannot skip.
             self.skipped(frame.meta, frame.full_image);
             return Flow::Continue;
         }
         self.wait_for_consumers();
-        self.batcher.push(frame)
+        self.shared.batcher.push(frame)
     }
 
     fn should_skip(&self, source: SourceId) -> bool {
         let previews = self.previews.as_ref();
-        if !self.batcher.is_detecting(source) && previews.is_some_and(|p| p.is_due(source)) {
+        if !self.shared.batcher.is_detecting(source) && previews.is_some_and(|p| p.is_due(source)) {
             // Its picture is wanted all the same.
             return false;
         }
-        self.batcher.should_skip(source)
+        self.shared.batcher.should_skip(source)
     }
 
     fn wants_full_image(&self, source: SourceId) -> bool {
@@ -80,7 +77,7 @@ impl FrameHandler for SourceHandler {
         self.wait_for_consumers();
         let full_image = full_image.zip(self.image_budgets.as_ref());
         let full_image = full_image.and_then(|(image, budgets)| budgets.keep(image, self.is_live));
-        self.batcher.push_skipped(meta, full_image);
+        self.shared.batcher.push_skipped(meta, full_image);
     }
 
     fn stream_started(&self, _source: SourceId, format: StreamFormat) {
@@ -110,33 +107,32 @@ impl FrameHandler for SourceHandler {
     fn state_changed(&self, id: SourceId, state: SourceState, reason: Option<String>) {
         match state {
             SourceState::Online => {
-                self.batcher.set_running(id, true);
+                self.shared.batcher.set_running(id, true);
             }
             SourceState::Offline => {
-                self.batcher.set_running(id, false);
-                self.batcher.mark_discontinuity(id);
+                self.shared.batcher.set_running(id, false);
+                self.shared.batcher.mark_discontinuity(id);
             }
             SourceState::Ended => {
-                self.batcher.set_running(id, false);
+                self.shared.batcher.set_running(id, false);
                 self.has_ended.store(true, Ordering::Release);
             }
             // A file counts as running from its start; a camera that was offline still is.
             SourceState::Connecting => {}
         }
-        let is_removed = state == SourceState::Ended
-            && self.stop.is_stopped()
-            && !self.pipeline_stop.is_stopped();
+        let is_removed =
+            state == SourceState::Ended && self.stop.is_stopped() && !self.shared.stop.is_stopped();
         let reason = match is_removed {
             true => Some(REMOVED_REASON.to_owned()),
             false => reason,
         };
         let message = TrackInput::SourceState { id, state, reason };
-        let _ = self.inputs.send(message);
+        let _ = self.shared.inputs.send(message);
     }
 
     fn ended(&self, id: SourceId) {
-        self.batcher.close(id);
+        self.shared.batcher.close(id);
         // The tracking stage may have processed the last result before the queue was closed.
-        let _ = self.inputs.send(TrackInput::QueueClosed { id });
+        let _ = self.shared.inputs.send(TrackInput::QueueClosed { id });
     }
 }

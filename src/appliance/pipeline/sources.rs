@@ -9,38 +9,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, bounded};
 
 use jetwatch_config::{Config, EncodingConfig, RecordConfig, SourceConfig, SourceUri};
 use jetwatch_media::SourceStream;
-use jetwatch_platform::Machine;
 use jetwatch_record::Overlay;
 use jetwatch_schedule::ScheduleState;
 use jetwatch_source::{
     self as source, ArgusSupervisor, Dot, FrameHandler, FullImage, ImageSize, NvmmReader,
     SourceContext, SourceCounters, SourceError, SourceHandle, SyntheticFactory,
 };
-use jetwatch_telemetry::{Heartbeats, Recorder, SourceCategory, StopToken};
+use jetwatch_telemetry::{SourceCategory, StopToken};
 use jetwatch_types::{Classes, Placement, Size, SourceId};
 
 use super::PipelineError;
-use super::batcher::Batcher;
 use super::clips::ClipFactory;
 use super::image_budgets::ImageBudgets;
+use super::shared::Shared;
 use super::source_handler::SourceHandler;
-use super::stats::StatsCollector;
 use super::switches::Switches;
 use super::threads::{Joiner, wait_until};
 use super::track::{REMOVED_REASON, TrackInput, TrackedSource};
 use super::web::Previews;
 
+mod detection;
 mod from_template;
-mod scheduling;
 mod settings;
-mod switching;
 
+use detection::is_scheduled;
 pub(super) use from_template::FromTemplate;
-use scheduling::is_scheduled;
 use settings::{can_be_switched, can_skip};
 
 /// Longest time that a source may take to end when it is removed; then it is abandoned.
@@ -97,12 +94,7 @@ pub(super) struct SourceDefaults {
     /// Opens `synthetic://` sources.
     pub(super) synthetic: Option<SyntheticFactory>,
     pub(super) dot: Dot,
-    pub(super) machine: Arc<Machine>,
     pub(super) nvmm_reader: Option<Arc<NvmmReader>>,
-    pub(super) recorder: Recorder,
-    pub(super) heartbeats: Heartbeats,
-    /// Ends the whole pipeline.
-    pub(super) stop: StopToken,
 }
 
 /// All sources of a run.
@@ -110,28 +102,18 @@ pub(super) struct Sources {
     running: Vec<RunningSource>,
     defaults: SourceDefaults,
     argus: Arc<ArgusSupervisor>,
-    batcher: Arc<Batcher>,
-    stats: Arc<StatsCollector>,
-    inputs: Sender<TrackInput>,
+    shared: Shared,
     switches: Switches,
 }
 
 impl Sources {
     /// No sources yet.
-    pub(super) fn new(
-        defaults: SourceDefaults,
-        batcher: &Arc<Batcher>,
-        stats: &Arc<StatsCollector>,
-        inputs: &Sender<TrackInput>,
-        switches: Switches,
-    ) -> Self {
+    pub(super) fn new(defaults: SourceDefaults, shared: &Shared, switches: Switches) -> Self {
         Self {
             running: Vec::new(),
             defaults,
             argus: Arc::new(ArgusSupervisor::with_restart_unit()),
-            batcher: Arc::clone(batcher),
-            stats: Arc::clone(stats),
-            inputs: inputs.clone(),
+            shared: shared.clone(),
             switches,
         }
     }
@@ -164,8 +146,8 @@ impl Sources {
             self.add(config, source)?;
         }
         // The tracking stage ends after all senders.
-        let _ = self.inputs.send(TrackInput::SourcesReady);
-        self.batcher.hold_open(false);
+        let _ = self.shared.inputs.send(TrackInput::SourcesReady);
+        self.shared.batcher.hold_open(false);
         Ok(())
     }
 
@@ -203,14 +185,17 @@ impl Sources {
         };
         let used_up = || std::io::Error::other("65536 sources have run; restart the daemon");
         let id = self
+            .shared
             .batcher
             .add(source.is_live(), config.detector.interval_of(source));
         let id = id.ok_or_else(|| thread(used_up()))?;
         let is_detecting = !switches.detection_off && is_scheduled(schedule.as_ref());
-        self.batcher.set_detecting(id, is_detecting);
+        self.shared.batcher.set_detecting(id, is_detecting);
         let counters: Arc<SourceCounters> = Arc::default();
-        self.stats.add_source(&source.name, Arc::clone(&counters));
-        let _ = self.inputs.send(TrackInput::SourceAdded {
+        self.shared
+            .stats
+            .add_source(&source.name, Arc::clone(&counters));
+        let _ = self.shared.inputs.send(TrackInput::SourceAdded {
             id,
             source: Box::new(tracked_source),
             overlay: Box::new(
@@ -219,7 +204,7 @@ impl Sources {
                     .with_roi(source.roi),
             ),
         });
-        let stop = self.defaults.stop.child();
+        let stop = self.shared.stop.child();
         let has_ended: Arc<AtomicBool> = Arc::default();
         let skips =
             can_skip(config, source) || can_be_switched(config) || source.schedule.is_some();
@@ -236,7 +221,7 @@ impl Sources {
                 from_template: None,
             }),
             Err(cause) => {
-                self.batcher.close(id);
+                self.shared.batcher.close(id);
                 self.wait_until_drained(id, Instant::now() + REMOVE_TIMEOUT);
                 return Err(thread(cause));
             }
@@ -255,9 +240,9 @@ impl Sources {
         for source in &leaving {
             source.stop.stop();
             // A reader that waits for room returns.
-            self.batcher.close(source.id);
+            self.shared.batcher.close(source.id);
         }
-        let pipeline_stop = &self.defaults.stop;
+        let pipeline_stop = &self.shared.stop;
         let until = Instant::now() + REMOVE_TIMEOUT;
         let mut late = Vec::new();
         for source in leaving {
@@ -286,7 +271,7 @@ impl Sources {
         joining: impl Iterator<Item = &'a SourceConfig>,
     ) -> Vec<String> {
         // Even if all of them are removed: others are added.
-        self.batcher.hold_open(true);
+        self.shared.batcher.hold_open(true);
         let mut problems: Vec<String> = self
             .remove(leaving)
             .iter()
@@ -297,7 +282,7 @@ impl Sources {
                 problems.push(format!("source {}: {error}", source.name));
             }
         }
-        self.batcher.hold_open(false);
+        self.shared.batcher.hold_open(false);
         problems
     }
 
@@ -320,7 +305,7 @@ impl Sources {
     pub(super) fn join(&mut self, joiner: &mut Joiner) -> Vec<(String, SourceError)> {
         // A reader that waits for room must return, but queued frames are still processed.
         if !self.have_ended() {
-            self.batcher.close_all();
+            self.shared.batcher.close_all();
         }
         let mut failed = Vec::new();
         for RunningSource { config, handle, .. } in self.running.drain(..) {
@@ -334,7 +319,10 @@ impl Sources {
     /// Waits until the tracking stage has removed a source whose queue is closed.
     fn wait_until_drained(&self, id: SourceId, until: Instant) {
         let (done, drained): (_, Receiver<()>) = bounded(1);
-        let _ = self.inputs.send(TrackInput::SourceRemoved { id, done });
+        let _ = self
+            .shared
+            .inputs
+            .send(TrackInput::SourceRemoved { id, done });
         let timeout = until.saturating_duration_since(Instant::now());
         if drained
             .recv_timeout(timeout.max(Duration::from_millis(100)))
@@ -343,9 +331,9 @@ impl Sources {
             // The tracking stage removes it once the workers have completed its frames.
             log::warn!(id = id.index(); "frames of a removed source are still being processed");
         } else {
-            self.batcher.remove(id);
+            self.shared.batcher.remove(id);
         }
-        self.stats.remove_source(id);
+        self.shared.stats.remove_source(id);
     }
 
     fn source_context(
@@ -370,18 +358,16 @@ impl Sources {
             false => FullImage::None,
         };
         let handler: Arc<dyn FrameHandler> = Arc::new(SourceHandler {
-            batcher: Arc::clone(&self.batcher),
+            shared: self.shared.clone(),
             image_budgets: defaults.image_budgets.clone(),
             previews: defaults.previews.clone(),
             is_live: source.uri.is_live(),
             stream,
-            inputs: self.inputs.clone(),
-            recorder: defaults.recorder.clone(),
             stop: stop.clone(),
-            pipeline_stop: defaults.stop.clone(),
             has_ended: Arc::clone(has_ended),
         });
-        let heartbeat = defaults
+        let heartbeat = self
+            .shared
             .heartbeats
             .register(&format!("source-{}", source.name));
         SourceContext {
@@ -393,7 +379,8 @@ impl Sources {
             handler,
             skipped_image: can_skip.then_some(defaults.skipped_full_image),
             stop: stop.clone(),
-            recorder: defaults
+            recorder: self
+                .shared
                 .recorder
                 .clone()
                 .with_source(SourceCategory::new(&source.name)),
@@ -401,7 +388,7 @@ impl Sources {
             counters,
             heartbeat: Arc::new(heartbeat),
             argus: Arc::clone(&self.argus),
-            machine: Arc::clone(&defaults.machine),
+            machine: Arc::clone(&self.shared.machine),
             nvmm_reader: defaults.nvmm_reader.clone(),
             wants_access_units,
             wants_audio,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Starts a pipeline, step by step.
+//! Starts a pipeline: channels and shared state first, then the parts, each complete when it is made, then the threads.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -8,27 +8,29 @@ use std::time::Instant;
 use crossbeam_channel::{Sender, bounded};
 
 use jetwatch_config::{CameraMotionModel, Config, SourceConfig};
-use jetwatch_detect::{DetectorFactory, release_code};
+use jetwatch_detect::release_code;
 use jetwatch_platform::{Machine, SysRoot};
-use jetwatch_publish::Sink;
+use jetwatch_publish::DetectorStatus;
 use jetwatch_source::{Dot, FullImage};
 use jetwatch_telemetry::{Heartbeats, Recorder, StopToken, systemd, thread_names};
 
-use super::appearance::{AppearanceContext, AppearanceWorker};
+use super::appearance::AppearanceWorkers;
 use super::batcher::Batcher;
-use super::clips::{ClipFactory, ClipService};
+use super::clips::ClipService;
 use super::control::Control;
 use super::detector_status::DetectorStatusPublisher;
 use super::failure::FirstFailure;
 use super::health::ServiceNotifier;
 use super::health_file::HealthFile;
-use super::image_budgets::{ImageBudgets, image_budgets, max_in_flight};
-use super::infer::{BatchSettings, InferContext, InferWorker, ResultQueue};
+use super::image_budgets::{image_budgets, max_in_flight};
+use super::infer::{BatchSettings, InferWorkers, ResultQueue};
 use super::media::{self, Retention};
 use super::metrics::Metrics;
 use super::models::Models;
 use super::outputs::{Sinks, start_recording};
-use super::secondary::{PreparedSecondary, SecondaryInference, SecondaryWorker, WorkerContext};
+use super::run_state::{Loaded, RunState};
+use super::secondary::{PreparedSecondary, SecondaryInference, SecondaryWorkers, WorkerContext};
+use super::shared::Shared;
 use super::sources::{SourceDefaults, Sources};
 use super::stats::StatsCollector;
 use super::switches::Switches;
@@ -38,8 +40,15 @@ use super::track::{
     FrameImages, Publisher, SourceTable, TrackInput, TrackStage, control_channel, input_channel,
 };
 use super::update_watch::UpdateWatch;
-use super::web::{Previews, Web};
+use super::web::Web;
 use super::{Options, Pipeline, PipelineError, Threads, nvmm, workers};
+
+/// Detector threads that are still to be started.
+struct Workers {
+    secondary: Vec<(PreparedSecondary, WorkerContext)>,
+    appearance: Option<AppearanceWorkers>,
+    infer: InferWorkers,
+}
 
 impl Pipeline {
     /// Builds and starts the whole pipeline. Returns when every thread runs and every worker has loaded its detector; sources may
@@ -51,98 +60,143 @@ impl Pipeline {
         let started = options.process_started.unwrap_or_else(Instant::now);
         let recorder = Recorder::with_trace(options.trace.clone());
         let heartbeats = Heartbeats::default();
+        let run = Arc::new(RunState::default());
+        let (inputs, input_rx) = input_channel();
+        let (control, control_rx) = control_channel();
 
-        let metrics = Metrics::start(config, started, &recorder)?;
-        let web = Web::start(
-            config,
-            options.config_path.as_deref(),
-            &options.check_command,
-        )?;
-        let health = HealthFile::start(options.health_file.take(), started)?;
-        let status = DetectorStatusPublisher::new(config, &heartbeats, (&metrics, &web), &health);
+        let metrics = Metrics::start(config, started, &recorder, &run)?;
+        let path = options.config_path.as_deref();
+        let web = Web::start(config, path, &options.check_command, &run)?;
+        let health = HealthFile::start(options.health_file.take(), started, config, &run)?;
+        let status = DetectorStatusPublisher::new(config, &heartbeats, (&metrics, &web), &run);
         let models = Models::load(config, &options, &status, &recorder)?;
         // Libraries were loaded and models read: the code of that is not needed while the workers start, when memory peaks.
         release_code();
+        let detector = models.detector;
         let recording = start_recording(config, models.encoder, &recorder)?;
-        let image_budgets = image_budgets(config, recording.is_some());
-        let Sinks { sinks, broker } = status.into_sinks(&models.detector)?;
-        health.set_sinks(&sinks);
+        let records = recording.is_some();
+        let image_budgets = image_budgets(config, records);
+        let mut outputs = status.into_sinks(detector.classes())?;
 
-        let (inputs, input_rx) = input_channel();
-        let (control_messages, control_rx) = control_channel();
-        let archive = media::open(config, &control_messages);
-        web.set_archive(archive.as_ref());
+        let archive = media::open(config, &control);
         let clips = ClipService::start_for(config, archive.as_ref())?;
         let batcher = Arc::new(batcher(config, &options, inputs.clone()));
         let (secondary, contexts) = SecondaryInference::new(&models.secondary);
-        let appearance = models.appearance.map(|network| {
-            let (jobs, queue) = bounded(max_in_flight(config));
-            let context = AppearanceContext::new(&network, queue, inputs.clone());
-            (network, context, jobs)
-        });
+        let (appearance, results) = match models.appearance {
+            Some(network) => {
+                let (jobs, queue) = bounded(max_in_flight(config));
+                let workers =
+                    AppearanceWorkers::new(network, queue, inputs.clone(), recorder.clone());
+                (Some(workers), ResultQueue::Appearance(jobs))
+            }
+            None => (None, ResultQueue::Track(inputs.clone())),
+        };
         let mut counters = secondary.counters();
-        counters.extend(appearance.iter().map(|(_, context, _)| context.counters()));
-        let stats = StatsCollector::new(
-            started,
-            options.warmup_frames,
-            config.detector.workers,
-            Arc::clone(&batcher),
-            recorder.clone(),
-        );
+        counters.extend(appearance.iter().map(AppearanceWorkers::counters));
         let shared = Shared {
-            machine: Arc::new(Machine::find(&options.root)),
-            detector: models.detector,
-            stats: Arc::new(stats.with_secondary(counters)),
-            stop: StopToken::default(),
+            stats: Arc::new(StatsCollector::new(
+                started,
+                options.warmup_frames,
+                config.detector.workers,
+                Arc::clone(&batcher),
+                recorder.clone(),
+                counters,
+            )),
             batcher,
             inputs,
-            image_budgets,
-            previews: web.previews(),
+            control,
+            machine: Arc::new(Machine::find(&options.root)),
             recorder,
             heartbeats,
+            stop: StopToken::default(),
         };
+        let requests = Control::new(config, options.config_loader, shared.control.clone());
+        let _ = run.loaded.set(Loaded {
+            at: Instant::now(),
+            detector: Arc::clone(&detector),
+            stats: Arc::clone(&shared.stats),
+            archive: archive.clone(),
+            reload: Box::new(requests.reload_request()),
+        });
+        outputs.publish(&DetectorStatus::Ready {
+            runs: detector.describe(),
+        });
+        let Sinks { sinks, broker } = outputs;
 
-        metrics.set_stats(&shared.stats);
-        health.set_stats(&shared.stats, config);
-
-        let clip_factory = clips.as_ref().map(ClipService::factory);
-        let defaults =
-            shared.source_defaults(config, &mut options, recording.is_some(), clip_factory);
-        let results = match &appearance {
-            Some((_, _, jobs)) => ResultQueue::Appearance(jobs.clone()),
-            None => ResultQueue::Track(shared.inputs.clone()),
+        let defaults = SourceDefaults {
+            input: detector.input_size(),
+            placement: detector.placement(),
+            classes: Arc::clone(detector.classes()),
+            nms_iou: detector.nms_iou(),
+            score_threshold: detector.score_threshold(),
+            skipped_full_image: match records {
+                true => FullImage::SourceSize,
+                false => FullImage::None,
+            },
+            image_budgets: image_budgets.clone(),
+            previews: web.previews(),
+            clips: clips.as_ref().map(ClipService::factory),
+            encoding: config.record.encoding,
+            only_snapshots: (!records && config.secondary.is_empty())
+                .then(|| config.record.clone()),
+            synthetic: options.synthetic.take(),
+            dot: Dot {
+                folder: options.dot_folder.take(),
+                requests: Arc::new(AtomicU64::new(0)),
+            },
+            nvmm_reader: nvmm::nvmm_reader(config, &detector, &shared.machine),
         };
-        let infer = shared.infer_context(config, results);
         let snapshots = media::start_snapshots(
             config,
-            shared.detector.classes(),
+            detector.classes(),
             archive.as_ref(),
-            &control_messages,
+            &shared.control,
         )?;
-        let images = FrameImages {
-            recording,
-            previews: shared.previews.clone(),
-            snapshots,
-        };
         let stage = TrackStage {
-            images,
+            sources: SourceTable::default(),
+            publisher: Publisher {
+                sinks,
+                every_frame: config.publish.detections,
+                stats: Arc::clone(&shared.stats),
+            },
+            images: FrameImages {
+                recording,
+                previews: web.previews(),
+                snapshots,
+            },
+            secondary,
             clips,
-            ..shared.track_stage(config, &mut options, sinks, secondary)
+            batcher: Arc::clone(&shared.batcher),
+            recorder: shared.recorder.clone(),
+            stats_interval: config.publish.stats_interval,
+            frame_callback: options.frame_callback.take(),
+            stop: shared.stop.clone(),
+            heartbeat: shared.heartbeats.register(thread_names::TRACK),
         };
         let track = spawn(thread_names::TRACK, move || {
             stage.run(&input_rx, &control_rx)
         })?;
+        let workers = Workers {
+            secondary: models.secondary.into_iter().zip(contexts).collect(),
+            appearance,
+            infer: InferWorkers {
+                detector: Arc::clone(&detector),
+                recorder: shared.recorder.clone(),
+                settings: BatchSettings {
+                    size: config.detector.batch_size,
+                    timeout: config.detector.batch_timeout,
+                },
+                batcher: Arc::clone(&shared.batcher),
+                results,
+                image_budgets,
+                needs_gray: config.tracker.camera_motion != CameraMotionModel::Off,
+            },
+        };
         let mut pipeline = Self {
             deadline: options.duration.map(|duration| Instant::now() + duration),
-            detector_description: shared.detector.describe(),
-            sources: Sources::new(
-                defaults,
-                &shared.batcher,
-                &shared.stats,
-                &shared.inputs,
-                Switches::load(config),
-            ),
-            control: Control::new(config, options.config_loader, control_messages),
+            detector_description: detector.describe(),
+            sources: Sources::new(defaults, &shared, Switches::load(config)),
+            control: requests,
             threads: Threads {
                 workers: ThreadGroup::default(),
                 appearance: ThreadGroup::default(),
@@ -151,34 +205,14 @@ impl Pipeline {
                 monitors: ThreadGroup::default(),
             },
             failure: FirstFailure::new(&shared.batcher, &shared.stop),
-            stop: shared.stop,
-            batcher: shared.batcher,
-            inputs: shared.inputs,
-            stats: shared.stats,
+            shared,
             archive,
             metrics,
             web,
             health,
             broker,
         };
-        pipeline.web.set_reload(pipeline.control.reload_request());
-        let (recorder, heartbeats) = (shared.recorder, shared.heartbeats);
-        let start_threads = || {
-            pipeline.start_secondary(models.secondary, contexts, &recorder, &heartbeats)?;
-            if let Some((network, context, jobs)) = appearance {
-                // The workers end once the inference workers have dropped theirs.
-                drop(jobs);
-                pipeline.start_appearance(network, &context, &recorder, &heartbeats)?;
-            }
-            pipeline.start_workers(config, &infer, &heartbeats)?;
-            release_code();
-            pipeline.sources.start(config)?;
-            pipeline.control.start_listener(pipeline.broker.as_ref())?;
-            pipeline.start_monitors(config, &options.root, shared.machine, &heartbeats)
-        };
-        let started = start_threads();
-        drop(infer);
-        match started {
+        match pipeline.start_threads(config, workers, &options.root) {
             Ok(()) => Ok(pipeline),
             Err(error) => Err(pipeline.abort(error)),
         }
@@ -193,227 +227,74 @@ impl Pipeline {
         })
     }
 
-    /// Starts the workers of each secondary network, one network after the other.
-    fn start_secondary(
-        &mut self,
-        networks: Vec<PreparedSecondary>,
-        contexts: Vec<WorkerContext>,
-        recorder: &Recorder,
-        heartbeats: &Heartbeats,
-    ) -> Result<(), PipelineError> {
-        for (network, context) in networks.into_iter().zip(contexts) {
-            let network = Arc::new(network);
-            let worker = |index| {
-                let name = thread_names::secondary(network.name(), index);
-                let worker = SecondaryWorker {
-                    index,
-                    network: Arc::clone(&network),
-                    context: context.clone(),
-                    results: self.inputs.clone(),
-                    recorder: recorder.clone(),
-                    heartbeat: heartbeats.register(&name),
-                };
-                (name, worker)
-            };
-            let network_workers = (0..network.workers()).map(worker).collect();
-            workers::start(&mut self.threads.secondary, network_workers, &self.failure)?;
-        }
-        Ok(())
-    }
-
-    /// Starts the workers of the network for the appearance of detections.
-    fn start_appearance(
-        &mut self,
-        network: PreparedSecondary,
-        context: &AppearanceContext,
-        recorder: &Recorder,
-        heartbeats: &Heartbeats,
-    ) -> Result<(), PipelineError> {
-        let network = Arc::new(network);
-        let worker = |index| {
-            let name = thread_names::secondary(network.name(), index);
-            let worker = AppearanceWorker {
-                index,
-                network: Arc::clone(&network),
-                context: context.clone(),
-                recorder: recorder.clone(),
-                heartbeat: heartbeats.register(&name),
-            };
-            (name, worker)
-        };
-        let network_workers = (0..network.workers()).map(worker).collect();
-        workers::start(&mut self.threads.appearance, network_workers, &self.failure)
-    }
-
-    /// Starts the inference workers.
-    fn start_workers(
+    /// Starts the workers, one network after the other, then the sources, and what depends on them.
+    fn start_threads(
         &mut self,
         config: &Config,
-        context: &InferContext,
-        heartbeats: &Heartbeats,
+        workers: Workers,
+        root: &SysRoot,
     ) -> Result<(), PipelineError> {
-        let worker = |index| {
-            let name = format!("detect-{index}");
-            let worker = InferWorker {
-                index,
-                context: context.clone(),
-                heartbeat: heartbeats.register(&name),
+        let Workers {
+            secondary,
+            appearance,
+            infer,
+        } = workers;
+        let (threads, failure) = (&mut self.threads, &self.failure);
+        let heartbeats = &self.shared.heartbeats;
+        for (network, context) in secondary {
+            let names = network.worker_names().into_iter();
+            let network_workers = SecondaryWorkers {
+                network,
+                context,
+                results: self.shared.inputs.clone(),
+                recorder: self.shared.recorder.clone(),
             };
-            (name, worker)
-        };
-        let inference_workers = (0..config.detector.workers).map(worker).collect();
-        workers::start(&mut self.threads.workers, inference_workers, &self.failure)
+            let group = &mut threads.secondary;
+            workers::start(group, network_workers, names, heartbeats, failure)?;
+        }
+        if let Some(appearance) = appearance {
+            let names = appearance.names().into_iter();
+            let group = &mut threads.appearance;
+            workers::start(group, appearance, names, heartbeats, failure)?;
+        }
+        let names = (0..config.detector.workers).map(|index| format!("detect-{index}"));
+        workers::start(&mut threads.workers, infer, names, heartbeats, failure)?;
+        release_code();
+        self.sources.start(config)?;
+        self.control.start_listener(self.broker.as_ref())?;
+        self.start_monitors(config, root)
     }
 
     /// Starts the threads that observe the machine and this process.
-    fn start_monitors(
-        &mut self,
-        config: &Config,
-        root: &SysRoot,
-        machine: Arc<Machine>,
-        heartbeats: &Heartbeats,
-    ) -> Result<(), PipelineError> {
+    fn start_monitors(&mut self, config: &Config, root: &SysRoot) -> Result<(), PipelineError> {
+        let (monitors, shared) = (&mut self.threads.monitors, &self.shared);
         let monitor = SystemMonitor {
             root: root.clone(),
-            machine,
             interval: config.publish.stats_interval,
-            stats: Arc::clone(&self.stats),
-            control_messages: self.control.messages().clone(),
-            stop: self.stop.clone(),
+            shared: shared.clone(),
         };
-        self.threads
-            .monitors
-            .spawn(thread_names::SYSMON, move || monitor.run())?;
-        let watch = UpdateWatch::new(root, self.control.messages().clone());
-        let stop = self.stop.clone();
-        self.threads
-            .monitors
-            .spawn(thread_names::UPDATES, move || watch.run(&stop))?;
+        monitors.spawn(thread_names::SYSMON, move || monitor.run())?;
+        let watch = UpdateWatch::new(root, shared.control.clone());
+        let stop = shared.stop.clone();
+        monitors.spawn(thread_names::UPDATES, move || watch.run(&stop))?;
         if let Some(archive) = &self.archive {
             let retention = Retention {
                 archive: archive.clone(),
-                stats: Arc::clone(&self.stats),
-                stop: self.stop.clone(),
+                shared: shared.clone(),
             };
-            self.threads
-                .monitors
-                .spawn(thread_names::RETENTION, move || retention.run())?;
+            monitors.spawn(thread_names::RETENTION, move || retention.run())?;
         }
         if systemd::is_managed() {
             let sources = config.sources.iter();
             let notifier = ServiceNotifier {
-                stats: Arc::clone(&self.stats),
-                batcher: Arc::clone(&self.batcher),
-                heartbeats: heartbeats.clone(),
+                shared: shared.clone(),
                 first_frame_waits: sources.map(SourceConfig::first_frame_timeout).collect(),
                 watchdog: systemd::watchdog_interval(),
                 reload_notice: self.control.notice().clone(),
-                stop: self.stop.clone(),
             };
-            self.threads
-                .monitors
-                .spawn(thread_names::SD_NOTIFY, move || notifier.run())?;
+            monitors.spawn(thread_names::SD_NOTIFY, move || notifier.run())?;
         }
         Ok(())
-    }
-}
-
-/// What the parts of a run share.
-struct Shared {
-    machine: Arc<Machine>,
-    detector: Arc<DetectorFactory>,
-    batcher: Arc<Batcher>,
-    inputs: Sender<TrackInput>,
-    stats: Arc<StatsCollector>,
-    /// Limits the images kept for later stages; `None` where no stage needs them.
-    image_budgets: Option<ImageBudgets>,
-    /// Pictures of the page.
-    previews: Option<Arc<Previews>>,
-    recorder: Recorder,
-    heartbeats: Heartbeats,
-    stop: StopToken,
-}
-
-impl Shared {
-    /// What every source of the run is started with. `records`: whether annotated frames are recorded.
-    fn source_defaults(
-        &self,
-        config: &Config,
-        options: &mut Options,
-        records: bool,
-        clips: Option<ClipFactory>,
-    ) -> SourceDefaults {
-        SourceDefaults {
-            input: self.detector.input_size(),
-            placement: self.detector.placement(),
-            classes: Arc::clone(self.detector.classes()),
-            nms_iou: self.detector.nms_iou(),
-            score_threshold: self.detector.score_threshold(),
-            skipped_full_image: if records {
-                FullImage::SourceSize
-            } else {
-                FullImage::None
-            },
-            image_budgets: self.image_budgets.clone(),
-            previews: self.previews.clone(),
-            clips,
-            encoding: config.record.encoding,
-            only_snapshots: (!records && config.secondary.is_empty())
-                .then(|| config.record.clone()),
-            synthetic: options.synthetic.take(),
-            dot: Dot {
-                folder: options.dot_folder.take(),
-                requests: Arc::new(AtomicU64::new(0)),
-            },
-            nvmm_reader: nvmm::nvmm_reader(config, &self.detector, &self.machine),
-            machine: Arc::clone(&self.machine),
-            recorder: self.recorder.clone(),
-            heartbeats: self.heartbeats.clone(),
-            stop: self.stop.clone(),
-        }
-    }
-
-    /// What every inference worker needs; detections go to `results`.
-    fn infer_context(&self, config: &Config, results: ResultQueue) -> InferContext {
-        InferContext {
-            detector: Arc::clone(&self.detector),
-            recorder: self.recorder.clone(),
-            settings: BatchSettings {
-                size: config.detector.batch_size,
-                timeout: config.detector.batch_timeout,
-            },
-            batcher: Arc::clone(&self.batcher),
-            results,
-            image_budgets: self.image_budgets.clone(),
-            needs_gray: config.tracker.camera_motion != CameraMotionModel::Off,
-        }
-    }
-
-    /// The tracking stage, which publishes to `sinks` and records nothing.
-    fn track_stage(
-        &self,
-        config: &Config,
-        options: &mut Options,
-        sinks: Vec<Box<dyn Sink>>,
-        secondary: SecondaryInference,
-    ) -> TrackStage {
-        TrackStage {
-            sources: SourceTable::default(),
-            publisher: Publisher {
-                sinks,
-                every_frame: config.publish.detections,
-                stats: Arc::clone(&self.stats),
-            },
-            images: FrameImages::default(),
-            secondary,
-            clips: None,
-            batcher: Arc::clone(&self.batcher),
-            recorder: self.recorder.clone(),
-            stats_interval: config.publish.stats_interval,
-            frame_callback: options.frame_callback.take(),
-            stop: self.stop.clone(),
-            heartbeat: self.heartbeats.register(thread_names::TRACK),
-        }
     }
 }
 

@@ -105,6 +105,7 @@ impl StatsCollector {
         workers: usize,
         batcher: Arc<Batcher>,
         recorder: Recorder,
+        secondary: Vec<NamedCounters>,
     ) -> Self {
         let start = Snapshot {
             at: Instant::now(),
@@ -134,16 +135,10 @@ impl StatsCollector {
             workers,
             batcher,
             recorder,
-            secondary: Vec::new(),
+            secondary,
             media: Mutex::new(None),
             state: Mutex::new(state),
         }
-    }
-
-    /// Reports these secondary networks, too.
-    pub(super) fn with_secondary(mut self, networks: Vec<NamedCounters>) -> Self {
-        self.secondary = networks;
-        self
     }
 
     /// Adds a source; sources are added in the order of their ids.
@@ -459,6 +454,7 @@ mod tests {
             1,
             Arc::clone(&batcher),
             Recorder::default(),
+            Vec::new(),
         );
         stats.add_source("camera", Arc::default());
         let mut seq = 0;

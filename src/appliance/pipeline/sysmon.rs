@@ -8,13 +8,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Sender;
-
 use jetwatch_platform::throttling::{Throttling, capped_gpu};
-use jetwatch_platform::{EngineKind, Machine, PowerModes, SensorSnapshot, SysRoot};
-use jetwatch_telemetry::{StopToken, process_usage};
+use jetwatch_platform::{EngineKind, PowerModes, SensorSnapshot, SysRoot};
+use jetwatch_telemetry::process_usage;
 
-use super::stats::StatsCollector;
+use super::shared::Shared;
 use super::track::ControlMessage;
 
 /// Largest age of the readings in a `stats` message, where the sensors respond in time.
@@ -26,11 +24,8 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// The inputs and outputs of the thread.
 pub(super) struct SystemMonitor {
     pub(super) root: SysRoot,
-    pub(super) machine: Arc<Machine>,
     pub(super) interval: Duration,
-    pub(super) stats: Arc<StatsCollector>,
-    pub(super) control_messages: Sender<ControlMessage>,
-    pub(super) stop: StopToken,
+    pub(super) shared: Shared,
 }
 
 /// State from one sample to the next.
@@ -48,7 +43,7 @@ struct MonitorState {
 impl SystemMonitor {
     /// Runs until the stop.
     pub(super) fn run(self) {
-        log::debug!("machine: {}", self.machine.describe());
+        log::debug!("machine: {}", self.shared.machine.describe());
         let mut state = MonitorState::default();
         let mut due = Instant::now();
         self.sample(&mut state);
@@ -56,7 +51,7 @@ impl SystemMonitor {
         loop {
             due += self.interval;
             let wait = due.saturating_duration_since(Instant::now());
-            if self.stop.wait(wait.saturating_sub(lead)) {
+            if self.shared.stop.wait(wait.saturating_sub(lead)) {
                 return;
             }
             self.sample(&mut state);
@@ -65,7 +60,7 @@ impl SystemMonitor {
 
     fn sample(&self, state: &mut MonitorState) {
         let started = Instant::now();
-        let readings = Arc::new(SensorSnapshot::read(&self.root, &self.machine));
+        let readings = Arc::new(SensorSnapshot::read(&self.root, &self.shared.machine));
         let read_in = started.elapsed();
         log_unreadable(&readings, &mut state.unreadable);
         self.log_capped_gpu(&readings, state);
@@ -81,14 +76,15 @@ impl SystemMonitor {
                 log::info!(cause, name; "throttling ended: {}{detail}", change.cause);
             }
             // Fails where the tracking stage has ended, and with it all sinks.
-            let _ = self
-                .control_messages
-                .send(ControlMessage::Throttling(change));
+            let control = &self.shared.control;
+            let _ = control.send(ControlMessage::Throttling(change));
         }
         log_line(&readings, state);
         let active = state.throttling.active();
         let times = state.throttling.times();
-        self.stats.set_machine(readings, active, times, read_in);
+        self.shared
+            .stats
+            .set_machine(readings, active, times, read_in);
     }
 
     /// A power mode that limits the GPU clock is a setting, so it is logged once and is no event.

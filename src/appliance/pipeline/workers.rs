@@ -3,69 +3,70 @@
 //!
 //! Used by the inference workers and by the workers of secondary networks.
 
-use crossbeam_channel::bounded;
+use std::sync::Arc;
+
+use crossbeam_channel::unbounded;
 
 use jetwatch_detect::{DetectError, Detector};
+use jetwatch_telemetry::{Heartbeat, Heartbeats};
 
 use super::PipelineError;
 use super::failure::FirstFailure;
 use super::threads::ThreadGroup;
 
-/// The work of one detector thread.
-pub(super) trait DetectorWorker: Send + 'static {
-    /// Loads the detector, on the thread that runs it.
-    fn load(&self) -> Result<Box<dyn Detector>, DetectError>;
+/// The work of the detector threads of one network, which share it.
+pub(super) trait DetectorWorker: Send + Sync + 'static {
+    /// Loads the detector of the worker `index`, on the thread that runs it.
+    fn load(&self, index: usize) -> Result<Box<dyn Detector>, DetectError>;
 
     /// Runs until the input ends or the detector fails.
-    fn run(&self, detector: Box<dyn Detector>) -> Result<(), DetectError>;
+    fn run(&self, detector: Box<dyn Detector>, heartbeat: &Heartbeat) -> Result<(), DetectError>;
 
     /// The error of the pipeline for an error of this detector.
     fn error(&self, cause: DetectError) -> PipelineError;
 }
 
-/// Starts a thread for each of `workers`, which are named, and adds it to `threads`. Returns when all have loaded their
-/// detectors. A detector that fails later ends the run.
+/// Starts a thread with each of `names` and adds it to `threads`. Returns when all have loaded their detectors. A detector that
+/// fails later ends the run.
 ///
 /// # Errors
 /// A thread cannot be started, or a detector cannot be loaded.
-pub(super) fn start<W: DetectorWorker>(
+pub(super) fn start(
     threads: &mut ThreadGroup,
-    workers: Vec<(String, W)>,
+    worker: impl DetectorWorker,
+    names: impl Iterator<Item = String>,
+    heartbeats: &Heartbeats,
     failure: &FirstFailure,
 ) -> Result<(), PipelineError> {
-    let count = workers.len();
-    let (loaded, loading) = bounded(count);
-    for (name, worker) in workers {
-        let (loaded, failure) = (loaded.clone(), failure.clone());
+    let worker = Arc::new(worker);
+    let (loaded, loading) = unbounded();
+    for (index, name) in names.enumerate() {
+        let (worker, loaded, failure) = (Arc::clone(&worker), loaded.clone(), failure.clone());
+        let heartbeat = heartbeats.register(&name);
         let log_name = name.clone();
         threads.spawn(&name, move || {
-            let detector = match worker.load() {
+            let detector = match worker.load(index) {
                 Ok(detector) => detector,
                 Err(cause) => {
-                    let _ = loaded.send(Err(worker.error(cause)));
+                    let _ = loaded.send(worker.error(cause));
                     return;
                 }
             };
-            let _ = loaded.send(Ok(()));
             drop(loaded);
-            if let Err(cause) = worker.run(detector) {
+            if let Err(cause) = worker.run(detector, &heartbeat) {
                 let error = worker.error(cause);
                 log::error!(worker = log_name.as_str(); "{error}");
                 failure.fail(error);
             }
         })?;
     }
-    drop(loaded);
-    for _ in 0..count {
-        // A worker that panics while loading closes the channel; its panic has been logged.
-        loading.recv().unwrap_or(Ok(()))?;
-    }
-    Ok(())
+    drop((worker, loaded));
+    // Each worker drops its sender once it is loaded; one that panics has its panic logged.
+    loading.recv().map_or(Ok(()), Err)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
@@ -74,38 +75,42 @@ mod tests {
     use jetwatch_telemetry::StopToken;
     use jetwatch_types::{Detection, Frame};
 
-    struct NoDetections;
-
-    impl Detector for NoDetections {
-        fn detect(
-            &mut self,
-            _batch: &[Frame],
-            results: &mut Vec<Vec<Detection>>,
-        ) -> Result<(), DetectError> {
-            results.clear();
-            Ok(())
-        }
-    }
-
-    /// A worker that fails at a given point.
-    struct FailingWorker {
-        loads: bool,
+    /// Finds nothing, or fails.
+    struct TestDetector {
         runs: bool,
     }
 
-    impl DetectorWorker for FailingWorker {
-        fn load(&self) -> Result<Box<dyn Detector>, DetectError> {
-            match self.loads {
-                true => Ok(Box::new(NoDetections)),
-                false => Err(DetectError::NoModel),
-            }
-        }
-
-        fn run(&self, _detector: Box<dyn Detector>) -> Result<(), DetectError> {
+    impl Detector for TestDetector {
+        fn detect(
+            &mut self,
+            _batch: &[Frame],
+            _results: &mut Vec<Vec<Detection>>,
+        ) -> Result<(), DetectError> {
             match self.runs {
                 true => Ok(()),
                 false => Err(DetectError::NoModel),
             }
+        }
+    }
+
+    /// Workers that run their detectors once; the second one fails at a given point.
+    struct TestWorker {
+        loads: bool,
+        runs: bool,
+    }
+
+    impl DetectorWorker for TestWorker {
+        fn load(&self, index: usize) -> Result<Box<dyn Detector>, DetectError> {
+            let is_good = index == 0;
+            let runs = is_good || self.runs;
+            match is_good || self.loads {
+                true => Ok(Box::new(TestDetector { runs })),
+                false => Err(DetectError::NoModel),
+            }
+        }
+
+        fn run(&self, mut detector: Box<dyn Detector>, _: &Heartbeat) -> Result<(), DetectError> {
+            detector.detect(&[], &mut Vec::new())
         }
 
         fn error(&self, cause: DetectError) -> PipelineError {
@@ -117,16 +122,10 @@ mod tests {
     fn run_two(loads: bool, runs: bool) -> (bool, bool) {
         let stop = StopToken::default();
         let failure = FirstFailure::new(&Arc::new(Batcher::new(&[], 1, None)), &stop);
-        let good = FailingWorker {
-            loads: true,
-            runs: true,
-        };
-        let workers = vec![
-            ("detect-0".to_owned(), good),
-            ("detect-1".to_owned(), FailingWorker { loads, runs }),
-        ];
+        let (worker, heartbeats) = (TestWorker { loads, runs }, Heartbeats::default());
+        let names = ["detect-0", "detect-1"].map(str::to_owned).into_iter();
         let mut threads = ThreadGroup::default();
-        let has_started = start(&mut threads, workers, &failure).is_ok();
+        let has_started = start(&mut threads, worker, names, &heartbeats, &failure).is_ok();
         let mut joiner = Joiner::new(Duration::from_secs(60));
         threads.join(&mut joiner);
         assert!(joiner.late().is_empty());

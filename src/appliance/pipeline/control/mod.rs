@@ -54,11 +54,6 @@ impl Control {
         &self.notice
     }
 
-    /// The channel of control messages.
-    pub(super) fn messages(&self) -> &Sender<ControlMessage> {
-        &self.messages
-    }
-
     /// A function that requests a reload and does not wait for it.
     pub(super) fn reload_request(&self) -> impl Fn() + Send + Sync + use<> {
         self.queue.reload_request()

@@ -6,13 +6,12 @@
 mod sink;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
 use jetwatch_config::Config;
-use jetwatch_detect::DetectorFactory;
 use jetwatch_metrics::{
     DetectorFigures, DetectorInfo, DetectorState, Exporter, Figures, MetricsError, MqttFigures,
     ProcessFigures, SourceSeries, SpoolFigures, write_figures,
@@ -21,7 +20,7 @@ use jetwatch_publish::{ConnectionState, MqttMonitor, Sink};
 use jetwatch_telemetry::{Recorder, open_fds, process_usage};
 use jetwatch_types::Classes;
 
-use super::stats::StatsCollector;
+use super::run_state::RunState;
 use sink::MetricsSink;
 
 /// A wall clock that differs by more than this from what the start and the time since then give was set.
@@ -39,15 +38,14 @@ struct Shared {
     /// By the wall clock.
     started_at: Mutex<SystemTime>,
     recorder: Recorder,
-    detector: Mutex<DetectorFigures>,
+    detector: Mutex<DetectorState>,
     series: Mutex<Vec<Arc<SourceSeries>>>,
     spool: Mutex<Option<SpoolFigures>>,
-    mqtt: OnceLock<MqttMonitor>,
-    stats: OnceLock<Arc<StatsCollector>>,
+    run: Arc<RunState>,
 }
 
 impl Metrics {
-    /// Starts the exporter of the configuration. The parts of the run are added as they start.
+    /// Starts the exporter of the configuration. It reads the parts of `run` as they start.
     ///
     /// # Errors
     /// The address cannot be listened on, or a file cannot be used.
@@ -55,6 +53,7 @@ impl Metrics {
         config: &Config,
         started: Instant,
         recorder: &Recorder,
+        run: &Arc<RunState>,
     ) -> Result<Self, MetricsError> {
         let shared = Arc::new(Shared {
             started,
@@ -63,8 +62,7 @@ impl Metrics {
             detector: Mutex::default(),
             series: Mutex::default(),
             spool: Mutex::default(),
-            mqtt: OnceLock::new(),
-            stats: OnceLock::new(),
+            run: Arc::clone(run),
         });
         let wanted = &config.metrics;
         let exporter = match wanted.listen.is_some() || wanted.text_file.is_some() {
@@ -88,56 +86,46 @@ impl Metrics {
         self.exporter.as_ref().and_then(Exporter::local_addr)
     }
 
-    /// Adds a sink that counts to `sinks`, and reads what the others count. Without an exporter it does nothing.
+    /// Adds a sink that counts to `sinks`. Without an exporter it does nothing.
     pub(super) fn join_sinks(&self, classes: &Classes, sinks: &mut Vec<Box<dyn Sink>>) {
         if self.exporter.is_none() {
             return;
         }
-        if let Some(monitor) = MqttMonitor::of_sinks(sinks) {
-            let _ = self.shared.mqtt.set(monitor);
-        }
         let sink = MetricsSink::new(Arc::clone(&self.shared), classes);
         sinks.push(Box::new(sink));
-    }
-
-    /// The detector is loaded.
-    pub(super) fn set_detector(&self, detector: &DetectorFactory) {
-        self.shared.detector.lock().info = Some(DetectorInfo {
-            backend: detector.backend().to_owned(),
-            model: detector.model().to_owned(),
-            precision: detector.precision().unwrap_or_default().to_owned(),
-        });
-    }
-
-    /// The sources are counted by `stats`.
-    pub(super) fn set_stats(&self, stats: &Arc<StatsCollector>) {
-        let _ = self.shared.stats.set(Arc::clone(stats));
     }
 }
 
 impl Shared {
     fn set_detector_state(&self, state: DetectorState) {
-        self.detector.lock().state = state;
+        *self.detector.lock() = state;
     }
 
     /// Copies of all counts. Each lock is held for a copy.
     fn figures(&self) -> Figures {
         let uptime = self.started.elapsed();
-        let (sources, machine) = self
-            .stats
-            .get()
-            .map(|stats| stats.figures())
+        let loaded = self.run.loaded.get();
+        let (sources, machine) = loaded
+            .map(|loaded| loaded.stats.figures())
             .unwrap_or_default();
+        let detector = loaded.map(|loaded| &loaded.detector);
         let usage = process_usage();
         Figures {
             uptime,
-            detector: self.detector.lock().clone(),
+            detector: DetectorFigures {
+                state: *self.detector.lock(),
+                info: detector.map(|detector| DetectorInfo {
+                    backend: detector.backend().to_owned(),
+                    model: detector.model().to_owned(),
+                    precision: detector.precision().unwrap_or_default().to_owned(),
+                }),
+            },
             sources,
             series: self.series.lock().clone(),
             stages: self.recorder.histograms(),
-            mqtt: self.mqtt.get().map(mqtt_figures),
+            mqtt: self.run.mqtt.get().map(mqtt_figures),
             spool: self.spool.lock().clone(),
-            media: self.stats.get().and_then(|stats| stats.media_figures()),
+            media: loaded.and_then(|loaded| loaded.stats.media_figures()),
             machine,
             process: ProcessFigures {
                 cpu: usage.cpu,

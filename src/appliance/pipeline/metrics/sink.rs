@@ -135,7 +135,6 @@ fn spool_figures(stats: &SpoolStats) -> SpoolFigures {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
     use std::time::Instant;
 
     use parking_lot::Mutex;
@@ -157,8 +156,7 @@ mod tests {
             detector: Mutex::default(),
             series: Mutex::default(),
             spool: Mutex::default(),
-            mqtt: OnceLock::new(),
-            stats: OnceLock::new(),
+            run: Arc::default(),
         })
     }
 

@@ -37,7 +37,7 @@ pub(super) use self::crop::Crop;
 pub(super) use self::network::Network;
 pub(super) use self::prepare::take_appearance;
 pub use self::prepare::{PreparedSecondary, all_networks, gives_embeddings, prepare_secondary};
-pub(super) use self::worker::{SecondaryWorker, WorkerContext, scaled_frame};
+pub(super) use self::worker::{SecondaryWorkers, WorkerContext, scaled_frame};
 
 /// Batches of crops that may wait for a network.
 const QUEUED_BATCHES: usize = 4;

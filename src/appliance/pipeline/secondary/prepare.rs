@@ -6,7 +6,7 @@ use jetwatch_config::{
     Backend, Config, DetectorConfig, MAX_CROP_BATCH_SIZE, SecondaryConfig, TensorRtConfig,
 };
 use jetwatch_detect::{self as detect, ClassFilter, DetectError, Detector, DetectorFactory};
-use jetwatch_telemetry::Recorder;
+use jetwatch_telemetry::{Recorder, thread_names};
 use jetwatch_types::Classes;
 
 /// A secondary network that can run.
@@ -44,9 +44,11 @@ impl PreparedSecondary {
         failed(self.index, &self.config, cause)
     }
 
-    /// Number of workers.
-    pub(crate) fn workers(&self) -> usize {
-        self.config.workers
+    /// Names of the threads of its workers.
+    pub(crate) fn worker_names(&self) -> Vec<String> {
+        let names =
+            (0..self.config.workers).map(|index| thread_names::secondary(self.name(), index));
+        names.collect()
     }
 }
 

@@ -21,8 +21,7 @@ use super::{CropJob, PreparedSecondary, SecondaryResult};
 use crate::PipelineError;
 use crate::workers::DetectorWorker;
 
-/// What the workers of one network need. Cheap to clone.
-#[derive(Clone)]
+/// What the workers of one network need of the others.
 pub(crate) struct WorkerContext {
     pub(super) index: usize,
     pub(super) network: Arc<Network>,
@@ -32,29 +31,26 @@ pub(crate) struct WorkerContext {
     pub(super) pool: PixelPool,
 }
 
-/// One worker of a secondary network; `M`: what the tracking stage receives.
-pub(crate) struct SecondaryWorker<M> {
-    /// Index among the workers of the network.
-    pub(crate) index: usize,
-    pub(crate) network: Arc<PreparedSecondary>,
+/// The workers of a secondary network; `M`: what the tracking stage receives.
+pub(crate) struct SecondaryWorkers<M> {
+    pub(crate) network: PreparedSecondary,
     pub(crate) context: WorkerContext,
     pub(crate) results: Sender<M>,
     pub(crate) recorder: Recorder,
-    pub(crate) heartbeat: Heartbeat,
 }
 
-impl<M: From<SecondaryResult> + Send + 'static> DetectorWorker for SecondaryWorker<M> {
-    fn load(&self) -> Result<Box<dyn Detector>, DetectError> {
-        self.network.make_detector(self.index)
+impl<M: From<SecondaryResult> + Send + 'static> DetectorWorker for SecondaryWorkers<M> {
+    fn load(&self, index: usize) -> Result<Box<dyn Detector>, DetectError> {
+        self.network.make_detector(index)
     }
 
-    fn run(&self, detector: Box<dyn Detector>) -> Result<(), DetectError> {
+    fn run(&self, detector: Box<dyn Detector>, heartbeat: &Heartbeat) -> Result<(), DetectError> {
         run_worker(
             detector,
             &self.context,
             &self.results,
             &self.recorder,
-            &self.heartbeat,
+            heartbeat,
         )
     }
 

@@ -81,7 +81,14 @@ mod tests {
     fn frames_are_counted_by_outcome_and_removed_sources_are_left_out() {
         let batcher = Arc::new(Batcher::new(&[true, true], 1, None));
         let recorder = Recorder::default();
-        let stats = StatsCollector::new(Instant::now(), 0, 1, Arc::clone(&batcher), recorder);
+        let stats = StatsCollector::new(
+            Instant::now(),
+            0,
+            1,
+            Arc::clone(&batcher),
+            recorder,
+            Vec::new(),
+        );
         stats.add_source("gone", Arc::default());
         stats.add_source("camera", Arc::default());
         for seq in 0..4 {

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 
 use super::states::SourceStates;
 use super::*;
-use crate::StatsCollector;
+use crate::stats::StatsCollector;
 use crate::switches::SourceSwitches;
 use jetwatch_config::{Config, Interval};
 use jetwatch_publish::{Publication, Reply, Sink};
@@ -62,8 +62,14 @@ impl TrackStageFixture {
         let recorder = Recorder::default();
         let batcher = Arc::new(Batcher::new(&[], 1, None));
         batcher.add(true, Interval::Frames(0)).expect("an id");
-        let stats =
-            StatsCollector::new(Instant::now(), 0, 1, Arc::clone(&batcher), recorder.clone());
+        let stats = StatsCollector::new(
+            Instant::now(),
+            0,
+            1,
+            Arc::clone(&batcher),
+            recorder.clone(),
+            Vec::new(),
+        );
         stats.add_source("a", Arc::<SourceCounters>::default());
         let mut sources = SourceTable::default();
         let (source, switches) = (&config.sources[0], SourceSwitches::default());

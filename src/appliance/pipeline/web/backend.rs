@@ -6,13 +6,12 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use jetwatch_archive::Archive;
 use jetwatch_config::{Config, DrawnShape, RuleEditError, SceneRules, edit_rules, rules_yaml};
 use jetwatch_platform::{Machine, Memory, SysRoot};
 use jetwatch_publish::SourceInfo;
@@ -23,15 +22,13 @@ use jetwatch_web::{
 use super::checks::Checks;
 use super::disks::Disks;
 use super::media::{Library, StreamBoard};
+use crate::run_state::RunState;
 
 /// Version of the program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Largest configuration that is edited, in bytes.
 const MAX_CONFIG_BYTES: u64 = 4 << 20;
-
-/// Requests a reload.
-type ReloadRequest = Box<dyn Fn() + Send + Sync>;
 
 /// The daemon, as the page sees it.
 pub(super) struct PageBackend {
@@ -46,10 +43,9 @@ pub(super) struct PageBackend {
     hub: Arc<Hub>,
     /// In the order in which they were added.
     sources: Mutex<Vec<SourceInfo>>,
-    detector: OnceLock<String>,
+    run: Arc<RunState>,
     library: Library,
     streams: Arc<StreamBoard>,
-    reload: OnceLock<ReloadRequest>,
     checks: Checks,
     /// One edit at a time.
     editing: Mutex<()>,
@@ -61,6 +57,7 @@ impl PageBackend {
         path: Option<&Path>,
         check_command: &[OsString],
         hub: Arc<Hub>,
+        run: Arc<RunState>,
     ) -> Self {
         let mut folders = vec![("system", PathBuf::from("/"))];
         if let Some(mqtt) = &config.publish.mqtt {
@@ -83,10 +80,9 @@ impl PageBackend {
             keeps_media: config.has_media(),
             hub,
             sources: Mutex::default(),
-            detector: OnceLock::new(),
-            library: Library::default(),
+            library: Library::of(&run),
+            run,
             streams: Arc::default(),
-            reload: OnceLock::new(),
             checks: Checks::new(check_command),
             editing: Mutex::default(),
         }
@@ -104,20 +100,8 @@ impl PageBackend {
         self.sources.lock().retain(|known| known.name != source);
     }
 
-    pub(super) fn set_archive(&self, archive: Archive) {
-        self.library.set(archive);
-    }
-
     pub(super) fn streams_board(&self) -> &Arc<StreamBoard> {
         &self.streams
-    }
-
-    pub(super) fn set_detector(&self, description: String) {
-        let _ = self.detector.set(description);
-    }
-
-    pub(super) fn set_reload(&self, request: ReloadRequest) {
-        let _ = self.reload.set(request);
     }
 
     /// Ends checks that run.
@@ -211,6 +195,7 @@ impl Backend for PageBackend {
                 })
             })
             .collect();
+        let loaded = self.run.loaded.get();
         let memory = Memory::read(&SysRoot::default()).ok().flatten();
         json!({
             "device": self.device,
@@ -220,7 +205,7 @@ impl Backend for PageBackend {
                 "available_bytes": memory.available,
             })),
             "started_ms": started.map_or(0, |since| since.as_millis() as u64),
-            "detector": self.detector.get(),
+            "detector": loaded.map(|loaded| loaded.detector.describe()),
             "model": Machine::find(&SysRoot::default()).model,
             "preview_fps": self.preview_fps,
             "stats_interval_s": self.stats_interval_s,
@@ -264,10 +249,10 @@ impl Backend for PageBackend {
     }
 
     fn request_reload(&self) -> bool {
-        let (Some(_), Some(reload)) = (&self.path, self.reload.get()) else {
+        let (Some(_), Some(loaded)) = (&self.path, self.run.loaded.get()) else {
             return false;
         };
-        reload();
+        (loaded.reload)();
         true
     }
 

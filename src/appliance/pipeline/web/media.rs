@@ -2,7 +2,7 @@
 //! Kept pictures and clips, and encoded streams, for the page: views of the archive and of the rings of the sources.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use crossbeam_channel::{Receiver, bounded};
@@ -18,6 +18,7 @@ use jetwatch_web::{
 };
 
 use super::media_page::page;
+use crate::run_state::RunState;
 
 /// Longest wait for the first image of a stream.
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -103,25 +104,30 @@ impl LiveStream for StreamView {
 }
 
 /// The archive, once it is open.
-#[derive(Default)]
 pub(super) struct Library {
-    archive: OnceLock<Archive>,
+    run: Arc<RunState>,
 }
 
 impl Library {
-    pub(super) fn set(&self, archive: Archive) {
-        let _ = self.archive.set(archive);
+    pub(super) fn of(run: &Arc<RunState>) -> Self {
+        Self {
+            run: Arc::clone(run),
+        }
+    }
+
+    fn archive(&self) -> Option<&Archive> {
+        self.run.loaded.get()?.archive.as_ref()
     }
 
     /// Whether anything is kept.
     pub(super) fn is_open(&self) -> bool {
-        self.archive.get().is_some()
+        self.archive().is_some()
     }
 }
 
 impl MediaLibrary for Library {
     fn items(&self, query: &MediaQuery) -> MediaPage {
-        let Some(archive) = self.archive.get() else {
+        let Some(archive) = self.archive() else {
             return MediaPage::default();
         };
         page(archive, query).unwrap_or_else(|error| {
@@ -131,7 +137,7 @@ impl MediaLibrary for Library {
     }
 
     fn open(&self, id: &str, part: MediaPart) -> Option<MediaContent> {
-        let archive = self.archive.get()?;
+        let archive = self.archive()?;
         let item = archive.get(&MediaId::parse(id)?).ok()?;
         let is_picture = item.kind == MediaKind::Snapshot;
         if is_picture != (part == MediaPart::Snapshot) {
@@ -145,7 +151,7 @@ impl MediaLibrary for Library {
     }
 
     fn pin(&self, id: &str, pinned: bool) -> Result<(), String> {
-        let archive = self.archive.get().ok_or("nothing is kept")?;
+        let archive = self.archive().ok_or("nothing is kept")?;
         let id = MediaId::parse(id).ok_or("there is no such item")?;
         let pinned = archive.pin(&id, pinned);
         pinned.map(|_| ()).map_err(|error| error.to_string())
@@ -153,8 +159,7 @@ impl MediaLibrary for Library {
 
     fn usage(&self) -> Value {
         let usage = self
-            .archive
-            .get()
+            .archive()
             .and_then(|archive| archive.usage(SystemTime::now()).ok());
         let Some(usage) = usage else {
             return Value::Null;

@@ -17,9 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use jetwatch_archive::Archive;
 use jetwatch_config::Config;
-use jetwatch_detect::DetectorFactory;
 use jetwatch_publish::Sink;
 use jetwatch_types::Classes;
 use jetwatch_web::{Backend, Hub, PictureBoard, WebServer};
@@ -28,6 +26,7 @@ use self::backend::PageBackend;
 pub(super) use self::previews::{HELD_IMAGES, Previews};
 use self::sink::WebSink;
 use super::PipelineError;
+use super::run_state::RunState;
 
 /// The page of a run; nothing where the configuration has none.
 pub(super) struct Web {
@@ -53,6 +52,7 @@ impl Web {
         config: &Config,
         path: Option<&Path>,
         check_command: &[OsString],
+        run: &Arc<RunState>,
     ) -> Result<Self, PipelineError> {
         let Some(listen) = config.web.listen else {
             return Ok(Self { running: None });
@@ -64,6 +64,7 @@ impl Web {
             path,
             check_command,
             Arc::clone(&hub),
+            Arc::clone(run),
         ));
         let server = WebServer::start(
             &config.web,
@@ -110,27 +111,6 @@ impl Web {
     pub(super) fn previews(&self) -> Option<Arc<Previews>> {
         let running = self.running.as_ref();
         running.map(|running| Arc::clone(&running.previews))
-    }
-
-    /// The detector is loaded.
-    pub(super) fn set_detector(&self, detector: &DetectorFactory) {
-        if let Some(running) = &self.running {
-            running.backend.set_detector(detector.describe());
-        }
-    }
-
-    /// What is kept is in `archive`.
-    pub(super) fn set_archive(&self, archive: Option<&Archive>) {
-        if let (Some(running), Some(archive)) = (&self.running, archive) {
-            running.backend.set_archive(archive.clone());
-        }
-    }
-
-    /// Reloads are requested by `request`.
-    pub(super) fn set_reload(&self, request: impl Fn() + Send + Sync + 'static) {
-        if let Some(running) = &self.running {
-            running.backend.set_reload(Box::new(request));
-        }
     }
 }
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Schedules of the running sources: detection goes on and off as they say, and a reload changes them while the sources go on.
+//! Schedules and switches of the running sources, for the batcher and the tracking stage. A reload changes schedules while the
+//! sources go on; switches are kept.
 //!
 //! Detection follows the clock of the machine, where frames are skipped; rules follow the capture time of their frames, in the
 //! tracking stage.
 
 use std::time::SystemTime;
 
-use jetwatch_config::SourceConfig;
+use jetwatch_config::{Config, SourceConfig};
 use jetwatch_schedule::ScheduleState;
 
 use super::{RunningSource, Sources};
+use crate::switches::{SourceSwitches, SwitchChange};
 use crate::track::TrackInput;
 
 /// Whether a schedule has detection on.
@@ -56,20 +58,59 @@ impl Sources {
         let is_detecting =
             !self.switches_of(&config.name).detection_off && is_scheduled(schedule.as_ref());
         if is_detecting {
-            self.batcher.set_detecting(*id, true);
+            self.shared.batcher.set_detecting(*id, true);
         }
         let schedules = changed.map(|source| {
             let schedules = source.rules.schedules();
             schedules.map(Option::<&_>::cloned).collect()
         });
-        let _ = self.inputs.send(TrackInput::Scheduled {
+        let _ = self.shared.inputs.send(TrackInput::Scheduled {
             id: *id,
             status,
             schedules,
         });
         if !is_detecting {
             // Frames that skip the network for this follow the message.
-            self.batcher.set_detecting(*id, false);
+            self.shared.batcher.set_detecting(*id, false);
         }
+    }
+
+    /// What is switched of the source `name`. A threshold below that of the detector, which may have changed, does not count.
+    pub(super) fn switches_of(&self, name: &str) -> SourceSwitches {
+        let mut switches = self.switches.of(name);
+        let least = self.score_threshold();
+        switches.score_threshold = switches.score_threshold.filter(|score| *score >= least);
+        switches
+    }
+
+    /// Minimum score of the detector.
+    pub(crate) fn score_threshold(&self) -> f32 {
+        self.defaults.score_threshold
+    }
+
+    /// Switches something of the running source `name`, and keeps it; false: there is none.
+    pub(crate) fn switch(&mut self, name: &str, change: SwitchChange) -> bool {
+        let mut running = self.running.iter();
+        let Some(source) = running.find(|source| source.config.name == name) else {
+            return false;
+        };
+        self.switches.set(name, &change);
+        let id = source.id;
+        if change == SwitchChange::Detection(true) && is_scheduled(source.schedule.as_ref()) {
+            self.shared.batcher.set_detecting(id, true);
+        }
+        let is_off = change == SwitchChange::Detection(false);
+        let _ = self.shared.inputs.send(TrackInput::Switched { id, change });
+        if is_off {
+            // Frames that skip the network for this follow the message.
+            self.shared.batcher.set_detecting(id, false);
+        }
+        true
+    }
+
+    /// Forgets what was switched of sources other than the running ones and those of `config`, and of rules that are gone.
+    pub(crate) fn retain_switches(&mut self, config: &Config) {
+        let running = self.running.iter().map(|source| &source.config);
+        self.switches.retain(running.chain(&config.sources));
     }
 }
