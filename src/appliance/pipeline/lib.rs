@@ -160,18 +160,6 @@ impl Pipeline {
         self.broker.as_ref().map(EmbeddedBroker::local_addr)
     }
 
-    /// The address where metrics can be read, where the configuration has one.
-    #[must_use]
-    pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.metrics.local_addr()
-    }
-
-    /// The address of the page, where the configuration has one.
-    #[must_use]
-    pub fn web_address(&self) -> Option<SocketAddr> {
-        self.web.local_addr()
-    }
-
     /// Which runtime runs which network, as text.
     #[must_use]
     pub fn detector_description(&self) -> &str {

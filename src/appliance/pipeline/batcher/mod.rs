@@ -76,7 +76,7 @@ impl Batcher {
 
     /// Adds a queue behind all others. Its frames skip the network at `interval`, after
     /// [`with_intervals`](Self::with_intervals); `None` when all ids are used up.
-    pub(super) fn add(&self, live: bool, interval: Interval) -> Option<SourceId> {
+    pub(crate) fn add(&self, live: bool, interval: Interval) -> Option<SourceId> {
         let mut state = self.state.lock();
         let id = u16::try_from(state.queues.len()).ok()?;
         let mut queue = SourceQueue::new(live, self.batch_size);
@@ -92,7 +92,7 @@ impl Batcher {
     }
 
     /// Removes a queue that is closed and drained. Its id is not used again.
-    pub fn remove(&self, source: SourceId) {
+    pub(crate) fn remove(&self, source: SourceId) {
         let mut state = self.state.lock();
         state.round_robin.retain(|&index| index != source.index());
         state.next = 0;
@@ -101,13 +101,13 @@ impl Batcher {
     }
 
     /// While `held_open`, workers wait for frames although no queue is open: sources will be added.
-    pub fn hold_open(&self, held_open: bool) {
+    pub(crate) fn hold_open(&self, held_open: bool) {
         self.state.lock().held_open = held_open;
         self.filled.notify_all();
     }
 
     /// Whether a source delivers: a batch does not wait for one that does not.
-    pub fn set_running(&self, source: SourceId, running: bool) {
+    pub(crate) fn set_running(&self, source: SourceId, running: bool) {
         self.change(source, |queue| queue.running = running);
     }
 
@@ -134,8 +134,7 @@ impl Batcher {
     }
 
     /// Limits the number of batches.
-    #[must_use]
-    pub fn with_max_batches(mut self, max: Option<u64>) -> Self {
+    pub(crate) fn with_max_batches(mut self, max: Option<u64>) -> Self {
         self.state.get_mut().batches_left = max.unwrap_or(u64::MAX);
         self
     }
@@ -244,32 +243,28 @@ impl Batcher {
     }
 
     /// How long frames have waited since one was last taken; `None` where none waits.
-    #[must_use]
-    pub fn stalled_for(&self) -> Option<Duration> {
+    pub(crate) fn stalled_for(&self) -> Option<Duration> {
         self.state.lock().stalled_since.map(|since| since.elapsed())
     }
 
     /// Frames of this source that were replaced by newer ones.
-    #[must_use]
-    pub fn dropped(&self, source: SourceId) -> u64 {
+    pub(crate) fn dropped(&self, source: SourceId) -> u64 {
         self.state.lock().queues[source.index()].dropped
     }
 
     /// The same for every source so far, by its id.
-    pub(super) fn dropped_by_source(&self) -> Vec<u64> {
+    pub(crate) fn dropped_by_source(&self) -> Vec<u64> {
         let state = self.state.lock();
         state.queues.iter().map(|queue| queue.dropped).collect()
     }
 
     /// Whether the queue of this source keeps the newest frame instead of making the reader wait.
-    #[must_use]
-    pub fn is_live(&self, source: SourceId) -> bool {
+    pub(crate) fn is_live(&self, source: SourceId) -> bool {
         self.state.lock().queues[source.index()].live
     }
 
     /// Number of frames that were taken from this source, once its queue is closed and drained; `None` before.
-    #[must_use]
-    pub fn drained(&self, source: SourceId) -> Option<u64> {
+    pub(crate) fn drained(&self, source: SourceId) -> Option<u64> {
         let state = self.state.lock();
         let queue = &state.queues[source.index()];
         (!queue.open && (queue.frames.is_empty() || state.frames_left == 0)).then_some(queue.taken)
@@ -292,7 +287,6 @@ impl Batcher {
     }
 
     /// Lets frames of sources that are added later skip the network; `on_skipped` receives each of them.
-    #[must_use]
     pub(crate) fn with_intervals(
         mut self,
         max_interval: u32,

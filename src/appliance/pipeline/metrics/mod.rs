@@ -5,7 +5,6 @@
 
 mod sink;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -79,11 +78,6 @@ impl Metrics {
             false => None,
         };
         Ok(Self { shared, exporter })
-    }
-
-    /// The address of the listener, where there is one.
-    pub(super) fn local_addr(&self) -> Option<SocketAddr> {
-        self.exporter.as_ref().and_then(Exporter::local_addr)
     }
 
     /// Adds a sink that counts to `sinks`. Without an exporter it does nothing.

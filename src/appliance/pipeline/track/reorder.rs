@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 /// Results of one source that arrived early. Holds at most as many as the workers process at once.
 #[derive(Debug)]
-pub struct ReorderBuffer<T> {
+pub(super) struct ReorderBuffer<T> {
     next: u64,
     /// `early[i]` is the result with order `next + 1 + i`.
     early: VecDeque<Option<T>>,
@@ -22,14 +22,13 @@ impl<T> Default for ReorderBuffer<T> {
 
 impl<T> ReorderBuffer<T> {
     /// Order of the next result: also the number of results emitted so far.
-    #[must_use]
-    pub const fn next(&self) -> u64 {
+    pub(super) const fn next(&self) -> u64 {
         self.next
     }
 
     /// Takes a result; `emit` receives it and those behind it that are now due, in order. An order that was emitted before is
     /// ignored.
-    pub fn push(&mut self, order: u64, result: T, mut emit: impl FnMut(T)) {
+    pub(super) fn push(&mut self, order: u64, result: T, mut emit: impl FnMut(T)) {
         if order > self.next {
             // The gap is at most the number of frames that the workers hold.
             let place = (order - self.next - 1) as usize;

@@ -12,7 +12,6 @@ mod previews;
 mod sink;
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -35,7 +34,7 @@ pub(super) struct Web {
 
 struct Running {
     /// First, so that no request comes to what ends.
-    server: WebServer,
+    _server: WebServer,
     hub: Arc<Hub>,
     backend: Arc<PageBackend>,
     previews: Arc<Previews>,
@@ -79,7 +78,7 @@ impl Web {
             Arc::clone(backend.streams_board()),
         )?;
         let running = Running {
-            server,
+            _server: server,
             hub,
             backend,
             previews,
@@ -89,13 +88,6 @@ impl Web {
         Ok(Self {
             running: Some(running),
         })
-    }
-
-    /// The address of the page, where there is one.
-    pub(super) fn local_addr(&self) -> Option<SocketAddr> {
-        self.running
-            .as_ref()
-            .map(|running| running.server.local_addr())
     }
 
     /// Adds the sink that feeds the page to `sinks`.
