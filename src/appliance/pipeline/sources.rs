@@ -11,7 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, bounded};
 
-use jetwatch_config::{Config, EncodingConfig, RecordConfig, SourceConfig, SourceUri};
+use jetwatch_config::{Config, EncodingConfig, Interval, RecordConfig, SourceConfig, SourceUri};
+use jetwatch_detect::DetectorFactory;
 use jetwatch_media::SourceStream;
 use jetwatch_record::Overlay;
 use jetwatch_schedule::ScheduleState;
@@ -20,7 +21,7 @@ use jetwatch_source::{
     SourceContext, SourceCounters, SourceError, SourceHandle, SyntheticFactory,
 };
 use jetwatch_telemetry::{SourceCategory, StopToken};
-use jetwatch_types::{Classes, Placement, Size, SourceId};
+use jetwatch_types::{Classes, SourceId};
 
 use super::PipelineError;
 use super::clips::ClipFactory;
@@ -34,11 +35,9 @@ use super::web::Previews;
 
 mod detection;
 mod from_template;
-mod settings;
 
 use detection::is_scheduled;
 pub(super) use from_template::FromTemplate;
-use settings::{can_be_switched, can_skip};
 
 /// Longest time that a source may take to end when it is removed; then it is abandoned.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -72,14 +71,7 @@ impl RunningSource {
 
 /// What all sources of a run have in common.
 pub(super) struct SourceDefaults {
-    /// Size of the network's input, in pixels.
-    pub(super) input: Size,
-    pub(super) placement: Placement,
-    pub(super) classes: Arc<Classes>,
-    /// IOU above which the detector drops one of two boxes of a class.
-    pub(super) nms_iou: f32,
-    /// Minimum score of its detections.
-    pub(super) score_threshold: f32,
+    pub(super) detector: Arc<DetectorFactory>,
     /// The full image of skipped frames.
     pub(super) skipped_full_image: FullImage,
     /// Limits the images kept for later stages; `None` where no stage needs them.
@@ -125,7 +117,7 @@ impl Sources {
 
     /// The labels of the detector and their groups.
     pub(super) fn classes(&self) -> &Classes {
-        &self.defaults.classes
+        self.defaults.detector.classes()
     }
 
     /// DOT graphs of the sources.
@@ -170,8 +162,8 @@ impl Sources {
         let tracked_source = TrackedSource::new(
             config,
             source,
-            &self.defaults.classes,
-            [self.defaults.score_threshold, self.defaults.nms_iou],
+            self.defaults.detector.classes(),
+            [self.score_threshold(), self.defaults.detector.nms_iou()],
             &switches,
             schedule.as_ref().map(ScheduleState::status),
             clips,
@@ -199,7 +191,7 @@ impl Sources {
             id,
             source: Box::new(tracked_source),
             overlay: Box::new(
-                Overlay::new(self.defaults.classes.labels())
+                Overlay::new(self.classes().labels())
                     .with_rules(&source.rules)
                     .with_roi(source.roi),
             ),
@@ -373,8 +365,8 @@ impl Sources {
         SourceContext {
             id,
             name: source.name.clone(),
-            input: defaults.input,
-            placement: defaults.placement,
+            input: defaults.detector.input_size(),
+            placement: defaults.detector.placement(),
             image_size: ImageSize::Network,
             handler,
             skipped_image: can_skip.then_some(defaults.skipped_full_image),
@@ -403,4 +395,16 @@ impl Sources {
 #[must_use]
 pub fn needs_gstreamer(source: &SourceConfig) -> bool {
     !matches!(source.uri, SourceUri::Synthetic(_))
+}
+
+/// Whether frames of this source may skip the network.
+fn can_skip(config: &Config, source: &SourceConfig) -> bool {
+    let interval = config.detector.interval_of(source);
+    // Only the adaptive interval of a live source follows the load.
+    interval.can_skip() && (source.is_live() || !matches!(interval, Interval::Adaptive))
+}
+
+/// Whether detection may be switched off while the daemon runs.
+fn can_be_switched(config: &Config) -> bool {
+    config.commands.enabled && config.publish.mqtt.is_some()
 }

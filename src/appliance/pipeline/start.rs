@@ -124,11 +124,7 @@ impl Pipeline {
         let Sinks { sinks, broker } = outputs;
 
         let defaults = SourceDefaults {
-            input: detector.input_size(),
-            placement: detector.placement(),
-            classes: Arc::clone(detector.classes()),
-            nms_iou: detector.nms_iou(),
-            score_threshold: detector.score_threshold(),
+            detector: Arc::clone(&detector),
             skipped_full_image: match records {
                 true => FullImage::SourceSize,
                 false => FullImage::None,

@@ -85,7 +85,7 @@ impl Sources {
 
     /// Minimum score of the detector.
     pub(crate) fn score_threshold(&self) -> f32 {
-        self.defaults.score_threshold
+        self.defaults.detector.score_threshold()
     }
 
     /// Switches something of the running source `name`, and keeps it; false: there is none.
