@@ -13,7 +13,7 @@ use crate::support::schema::Schema;
 
 use std::time::Duration;
 
-use jetwatch_config::{Config, SceneRules};
+use jetwatch_config::{Config, SceneRules, heading_slug};
 use jetwatch_platform::throttling::{Cause, ThrottleEvent};
 use jetwatch_publish::{
     Activity, AnalyticsMessage, DetectorStatus, Encoder, Publication, ReloadProblem, ReloadState,
@@ -53,11 +53,14 @@ fn committed_message_schema_equals_generated_schema() {
 fn message_page_has_a_table_for_every_link() {
     let page = message_page();
     assert_has!(page =>
-        "| [`event`](#event) | `<source>/events` | 1 | no |", "| [`source`](#source-state) | `<source>/status` | 1 | yes |",
+        "| [`event`](#event) | `<source>/events` | 1 | no |", "| [`source`](#state-of-a-source) | `<source>/status` | 1 | yes |",
         "| `box` | array of 4 × number |", "`end`: The track ended.");
+    let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
+    let slugs: Vec<String> = headings.map(heading_slug).collect();
     for link in page.split("](#").skip(1) {
-        let id = link.split(')').next().expect("closed");
-        assert!(page.contains(&format!("{{#{id}}}")), "no heading {id}");
+        let slug = link.split(')').next().expect("closed");
+        let found = slugs.iter().filter(|heading| *heading == slug).count();
+        assert_eq!(found, 1, "headings {slug}");
     }
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The documents agree with the program and with each other: every configuration that they show loads, every relative link
-//! leads to a file, every page is in the book, and the README stays short.
+//! leads to a file and to one of its headings, every page is in the book, and the README stays short.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jetwatch_config::Config;
+use jetwatch_config::{Config, heading_slug};
 
 /// Maximum length of the README, in lines.
 const MAX_README_LINES: usize = 120;
@@ -47,14 +47,35 @@ fn yaml_blocks(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Targets of links and images that are paths, without the part behind `#`. Code is skipped.
-fn relative_links(text: &str) -> Vec<&str> {
+/// Path and anchor of links and images that are no addresses; each may be empty. Code is skipped.
+fn links(text: &str) -> Vec<(&str, &str)> {
     let prose = text.split("```").step_by(2);
     prose
         .flat_map(|part| part.split("](").skip(1))
-        .filter_map(|rest| rest.split(')').next()?.split('#').next())
-        .filter(|target| !target.is_empty() && !target.contains("://"))
+        .filter_map(|rest| rest.split(')').next())
+        .filter(|target| !target.contains("://"))
+        .map(|target| target.split_once('#').unwrap_or((target, "")))
         .collect()
+}
+
+/// The anchors that code hosts and mdBook both give to the headings. Code is skipped.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut anchors = BTreeSet::new();
+    for line in text.split("```").step_by(2).flat_map(str::lines) {
+        let heading = line.trim_start_matches('#');
+        let Some(heading) = heading.strip_prefix(' ').filter(|_| heading != line) else {
+            continue;
+        };
+        assert!(!heading.contains("{#"), "only mdBook knows {heading}");
+        let slug = heading_slug(heading);
+        // A heading that occurs again gets a number.
+        let mut numbered = (0..).map(|number| match number {
+            0 => slug.clone(),
+            number => format!("{slug}-{number}"),
+        });
+        anchors.extend(numbered.find(|slug| !anchors.contains(slug)));
+    }
+    anchors
 }
 
 #[test]
@@ -76,14 +97,19 @@ fn configurations_in_the_documents_load() {
 }
 
 #[test]
-fn relative_links_lead_to_files() {
+fn relative_links_lead_to_files_and_headings() {
     for path in documents() {
         let text = read(&path);
         let folder = path.parent().expect("a folder");
-        for target in relative_links(&text) {
+        for (target, anchor) in links(&text) {
+            let linked = match target {
+                "" => path.clone(),
+                target => folder.join(target),
+            };
+            assert!(linked.exists(), "{}: no file {target}", path.display());
             assert!(
-                folder.join(target).exists(),
-                "{}: no file {target}",
+                anchor.is_empty() || anchors(&read(&linked)).contains(anchor),
+                "{}: no heading {target}#{anchor}",
                 path.display()
             );
         }
@@ -91,12 +117,19 @@ fn relative_links_lead_to_files() {
 }
 
 #[test]
+fn headings_have_their_automatic_anchors() {
+    let text = "# A\n```sh\n# code\n```\n## `a[].b_c`: d, e\n## A\n### A\n";
+    let wanted = ["a", "a-1", "a-2", "ab_c-d-e"].map(str::to_owned);
+    assert_eq!(anchors(text), BTreeSet::from(wanted));
+}
+
+#[test]
 fn every_page_is_in_the_book() {
     let book = root().join("docs/src");
     let summary = read(&book.join("SUMMARY.md"));
-    let listed: BTreeSet<PathBuf> = relative_links(&summary)
+    let listed: BTreeSet<PathBuf> = links(&summary)
         .into_iter()
-        .map(|target| book.join(target))
+        .map(|(target, _)| book.join(target))
         .collect();
     let mut pages = Vec::new();
     markdown_in(&book, true, &mut pages);

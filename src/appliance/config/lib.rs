@@ -90,7 +90,9 @@ pub use record::{
     SourceRecordConfig,
 };
 pub use redact::{redact, redact_parameters};
-pub use reference::{append_tables, configuration_page, escape_cell, escape_markdown};
+pub use reference::{
+    append_tables, configuration_page, escape_cell, escape_markdown, heading_slug,
+};
 pub use rule_edit::{DrawnShape, RuleEditError, edit_rules, rules_yaml};
 pub use schedule::NamedSchedule;
 pub use schema::{DefaultValue, KeySpec, Unit, ValueType};

@@ -18,36 +18,51 @@ pub fn configuration_page() -> String {
         rejected with the others.\n"
         .to_owned();
     append_tables(Config::KEYS, &mut page);
-    page.push_str("\n## Parameters of `synthetic://traffic` {#synthetic}\n\n");
+    page.push_str("\n## Parameters of `synthetic://traffic`\n\n");
     page.push_str(
         "They stand in the `uri` of a source: `synthetic://traffic?seed=7&objects=20`.\n\n",
     );
-    table("synthetic", SyntheticScene::KEYS, &mut page);
+    page.push_str(&table("synthetic", SyntheticScene::KEYS));
     page
 }
 
 /// Appends the tables of `keys`, which are those of the outermost map, and of all sections below.
 pub fn append_tables(keys: &'static [KeySpec], page: &mut String) {
-    page.push_str("\n## Top level {#top}\n\n");
-    table("", keys, page);
-    below("", keys, page);
+    let mut tables = vec![(String::new(), table("", keys))];
+    let _ = write!(page, "\n## Top level\n\n{}", tables[0].1);
+    below("", keys, page, &mut tables);
 }
 
-fn below(path: &str, keys: &'static [KeySpec], page: &mut String) {
+/// Appends the sections below `path`. `tables` has those that the page shows already: a section with the same keys refers to them.
+fn below(
+    path: &str,
+    keys: &'static [KeySpec],
+    page: &mut String,
+    tables: &mut Vec<(String, String)>,
+) {
     for key in keys {
         let Some(inner) = key.inner() else {
             continue;
         };
         let path = path_of(path, key);
-        let _ = write!(page, "\n## `{path}` {{#{}}}\n\n", id(&path));
-        let _ = writeln!(page, "{}\n", escape_markdown(key.about));
+        let _ = write!(page, "\n## `{path}`\n\n");
         // The keys of a template's source are those of `sources`, whose tables are there already.
         if path == "source_templates[].source" {
             page.push_str("See [`sources[]`](#sources).\n");
             continue;
         }
-        table(&path, inner, page);
-        below(&path, inner, page);
+        let own = table(&path, inner);
+        if let Some((same, _)) = tables.iter().find(|(_, shown)| *shown == own) {
+            let _ = writeln!(
+                page,
+                "The keys are those of {}.",
+                link(&format!("`{same}`"), same)
+            );
+            continue;
+        }
+        page.push_str(&own);
+        tables.push((path.clone(), own));
+        below(&path, inner, page, tables);
     }
 }
 
@@ -63,83 +78,74 @@ fn path_of(above: &str, key: &KeySpec) -> String {
     }
 }
 
-/// The anchor of a section.
-fn id(path: &str) -> String {
-    path.replace("[]", "")
-        .replace(['.', '_'], "-")
-        .to_ascii_lowercase()
+/// A link to the section whose heading is `heading`.
+fn link(text: &str, heading: &str) -> String {
+    format!("[{text}](#{})", heading_slug(heading))
 }
 
-fn table(path: &str, keys: &[KeySpec], page: &mut String) {
-    page.push_str(
-        "| key | type | unit | values | default | description |\n|---|---|---|---|---|---|\n",
-    );
+/// The anchor that code hosts and mdBook both give to the heading `text`.
+#[must_use]
+pub fn heading_slug(text: &str) -> String {
+    text.chars()
+        .filter_map(|character| match character {
+            ' ' => Some('-'),
+            '-' | '_' => Some(character),
+            _ => character
+                .is_alphanumeric()
+                .then(|| character.to_ascii_lowercase()),
+        })
+        .collect()
+}
+
+fn table(path: &str, keys: &[KeySpec]) -> String {
+    let mut table = "| key | value | default | description |\n|---|---|---|---|\n".to_owned();
     for key in keys {
-        let (kind, unit, values) = columns(path, key);
+        let value = value_of(path, key);
         let (about, default) = match key.default {
             DefaultValue::Absent => split_default(key.about),
             given => (key.about.to_owned(), default_of(&given)),
         };
         let about = escape_cell(&about);
         let name = key.name;
-        let _ = writeln!(
-            page,
-            "| `{name}` | {kind} | {unit} | {values} | {default} | {about} |"
-        );
+        let _ = writeln!(table, "| `{name}` | {value} | {default} | {about} |");
     }
+    table
 }
 
-/// Type, unit, and accepted values.
-fn columns(path: &str, key: &KeySpec) -> (String, String, String) {
-    let section = |kind: &str| format!("[{kind}](#{})", id(&path_of(path, key)));
-    let plain = |kind: &str| (kind.to_owned(), String::new(), String::new());
+/// Type, accepted values and unit.
+fn value_of(path: &str, key: &KeySpec) -> String {
+    let section = |kind: &str| link(kind, &path_of(path, key));
     match key.value {
-        ValueType::Text(form) => ("text".to_owned(), String::new(), escape_cell(form)),
-        ValueType::Secret => plain("secret"),
-        ValueType::Path => plain("path"),
-        ValueType::Boolean => (
-            "boolean".to_owned(),
-            String::new(),
-            "`true`, `false`".to_owned(),
-        ),
+        ValueType::Text("text") => "text".to_owned(),
+        ValueType::Text(form) => format!("text: {}", escape_cell(form)),
+        ValueType::Secret => "secret".to_owned(),
+        ValueType::Path => "path".to_owned(),
+        ValueType::Boolean => "boolean".to_owned(),
         ValueType::Integer { min, max, unit } => {
             let range = match max {
-                i64::MAX => format!("from {min}"),
-                max => format!("{min} to {max}"),
+                i64::MAX => format!("integer from {min} {}", unit_of(unit)),
+                max => format!("integer, {min} to {max} {}", unit_of(unit)),
             };
-            ("integer".to_owned(), unit_of(unit).to_owned(), range)
+            range.trim_end().to_owned()
         }
-        ValueType::WordOrCount { word, max, things } => (
-            "integer or word".to_owned(),
-            things.to_owned(),
-            format!("0 to {max}, or `{word}`"),
-        ),
+        ValueType::WordOrCount { word, max, things } => {
+            format!("integer, 0 to {max} {things}, or `{word}`")
+        }
         ValueType::Number {
             min,
             min_accepted,
             max,
-        } => {
-            let range = match min_accepted {
-                true => format!("{min} to {max}"),
-                false => format!("above {min}, to {max}"),
-            };
-            ("number".to_owned(), String::new(), range)
-        }
-        ValueType::Words(words) => ("word".to_owned(), String::new(), words_of(words)),
-        ValueType::Texts(form) => (
-            "list of texts".to_owned(),
-            String::new(),
-            format!("each {}", escape_cell(form)),
-        ),
-        ValueType::Map(_) => (section("section"), String::new(), String::new()),
-        ValueType::WordOrMap(word, _) => (
-            format!("{} or word", section("section")),
-            String::new(),
-            format!("`{word}`"),
-        ),
-        ValueType::Maps(_) => (section("list of sections"), String::new(), String::new()),
-        ValueType::Named(_) => (section("sections by name"), String::new(), String::new()),
-        ValueType::Other { form, .. } => ("value".to_owned(), String::new(), escape_cell(form)),
+        } => match min_accepted {
+            true => format!("number, {min} to {max}"),
+            false => format!("number above {min}, to {max}"),
+        },
+        ValueType::Words(words) => words_of(words),
+        ValueType::Texts(form) => format!("list of texts, each {}", escape_cell(form)),
+        ValueType::Map(_) => section("section"),
+        ValueType::WordOrMap(word, _) => format!("{} or `{word}`", section("section")),
+        ValueType::Maps(_) => section("list of sections"),
+        ValueType::Named(_) => section("sections by name"),
+        ValueType::Other { form, .. } => escape_cell(form),
     }
 }
 
@@ -205,21 +211,26 @@ pub fn escape_cell(plain: &str) -> String {
 mod tests {
     use super::*;
 
+    use std::collections::HashSet;
+
     #[test]
     fn every_section_has_a_table_and_every_link_a_heading() {
         let page = configuration_page();
         for wanted in [
-            "## `sources[].zones[]` {#sources-zones}",
-            "| `latency_ms` | integer | ms | 0 to 10000 | `200` | RTSP only: jitter buffer. |",
-            "| `min_iou` | number |  | above 0, to 1 | 0.2; sort, bytetrack and ocsort: 0.25 | Minimum IOU of a pair;",
-            "| `path` | path |  |  | required |",
-            "[section](#publish-mqtt) or word |  | `off` |",
+            "## `sources[].zones[]`\n",
+            "| `latency_ms` | integer, 0 to 10000 ms | `200` | RTSP only: jitter buffer. |",
+            "| `min_iou` | number above 0, to 1 | 0.2; sort, bytetrack and ocsort: 0.25 | Minimum IOU of a pair;",
+            "| `path` | path | required |",
+            "[section](#publishmqtt) or `off` |",
+            "\n\nThe keys are those of [`metrics.tls`](#metricstls).\n",
         ] {
             assert!(page.contains(wanted), "no {wanted} in\n{page}");
         }
+        let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
+        let slugs: HashSet<String> = headings.map(heading_slug).collect();
         for link in page.split("](#").skip(1) {
-            let id = link.split(')').next().expect("closed");
-            assert!(page.contains(&format!("{{#{id}}}")), "no heading {id}");
+            let slug = link.split(')').next().expect("closed");
+            assert!(slugs.contains(slug), "no heading {slug}");
         }
     }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::value::Device;
 use super::{SCHEMA_VERSION, envelope};
 use crate::topics::{Delivery, MESSAGE_TOPICS, MessageTopic};
-use jetwatch_config::{escape_cell, escape_markdown};
+use jetwatch_config::{escape_cell, escape_markdown, heading_slug};
 use jetwatch_telemetry::Stage;
 
 /// Describes what is common to all messages.
@@ -28,6 +28,9 @@ const ABOUT: &str = "Every JSON message that jetwatch publishes, over MQTT or as
     only with `record.snapshots.mqtt`. \
     A JSON line is one of the objects below; these are objects of kind `count`, `group_count`, `switch` and `score_threshold` there. \
     A new version number means that subscribers must change; fields may be added without one.";
+
+/// The fields that all messages have, `source` where they are about one.
+const COMMON_FIELDS: [&str; 4] = ["version", "kind", "device", "source"];
 
 /// The schema of every message, in JSON Schema 2020-12.
 #[must_use]
@@ -107,14 +110,14 @@ pub(super) fn stage(_: &mut SchemaGenerator) -> Schema {
 #[must_use]
 pub fn message_page() -> String {
     let schema = message_schema();
-    let mut page = format!(
-        "# Messages\n\n\
+    let mut page = "# Messages\n\n\
         This page is generated from the structs in `src/appliance/publish`; do not edit it.\n\
         `configs/messages.schema.json` is the JSON Schema of the messages.\n\n\
-        {}\n\n\
-        | kind | topic below `<prefix>/<device>` | QoS | retained |\n|---|---|---|---|\n",
-        escape_markdown(ABOUT)
-    );
+        Every JSON message that jetwatch publishes, over MQTT or as a JSON line. On MQTT, messages of kind `count`, `group_count`,\n\
+        `switch` and `score_threshold` are bare values; [Topics and messages](../guide/topics.md) has these and the JPEG files.\n\
+        A new version number means that subscribers must change; fields may be added without one. Integers are not negative.\n\n\
+        | kind | topic below `<prefix>/<device>` | QoS | retained |\n|---|---|---|---|\n"
+        .to_owned();
     for MessageTopic {
         kind,
         levels,
@@ -129,9 +132,11 @@ pub fn message_page() -> String {
         let _ = writeln!(
             page,
             "| [`{kind}`](#{}) | `{levels}` | {qos} | {retained} |",
-            id(definition_of(kind))
+            slug_of(&schema, definition_of(kind))
         );
     }
+    page.push_str("\n## Common fields\n\nEvery message has these fields; only messages below `<source>` have `source`.\n\n");
+    table_of_fields(&schema, definition_of("event"), &COMMON_FIELDS, &mut page);
     let messages = schema["oneOf"].as_array().into_iter().flatten();
     let messages: Vec<&str> = messages.filter_map(|message| reference(message)).collect();
     let definitions = schema["$defs"].as_object().into_iter().flatten();
@@ -156,9 +161,14 @@ fn definition_of(kind: &str) -> &str {
     }
 }
 
-/// The anchor of a definition.
-fn id(name: &str) -> String {
-    name.replace('_', "-")
+/// Heading of the definition `name`.
+fn title_of<'s>(schema: &'s Value, name: &'s str) -> &'s str {
+    schema["$defs"][name]["title"].as_str().unwrap_or(name)
+}
+
+/// The anchor of the definition `name`.
+fn slug_of(schema: &Value, name: &str) -> String {
+    heading_slug(title_of(schema, name))
 }
 
 /// Name of the definition that `schema` refers to.
@@ -166,27 +176,46 @@ fn reference(schema: &Value) -> Option<&str> {
     schema.get("$ref")?.as_str()?.strip_prefix("#/$defs/")
 }
 
-/// Heading, description and table of fields of the object `name`.
+/// Heading, description and table of fields of the object `name`. What all messages have is left out: topic and common fields.
 fn section(schema: &Value, name: &str, page: &mut String) {
     let definition = &schema["$defs"][name];
-    let title = definition["title"].as_str().unwrap_or(name);
     let about = definition["description"].as_str().unwrap_or_default();
-    let _ = write!(
-        page,
-        "\n## {title} {{#{}}}\n\n{}\n\n",
-        id(name),
-        escape_markdown(about)
-    );
-    page.push_str("| field | type | description |\n|---|---|---|\n");
+    let about = about.split(" Topic `<prefix>").next().unwrap_or(about);
+    let title = title_of(schema, name);
+    let _ = write!(page, "\n## {title}\n\n{}\n\n", escape_markdown(about));
+    let is_message = definition.pointer("/properties/kind/const").is_some();
     let required = definition["required"].as_array().into_iter().flatten();
     let required: Vec<&str> = required.filter_map(Value::as_str).collect();
     let properties = definition["properties"].as_object().into_iter().flatten();
     let optional = properties
         .map(|(field, _)| field.as_str())
         .filter(|field| !required.contains(field));
-    for field in required.iter().copied().chain(optional) {
-        let property = &definition["properties"][field];
-        let (kind, about) = (type_of(schema, property), about_of(schema, property));
+    let mut fields: Vec<&str> = required.iter().copied().chain(optional).collect();
+    fields.retain(|field| !is_message || !COMMON_FIELDS.contains(field));
+    table_of_fields(schema, name, &fields, page);
+}
+
+/// The table of `fields` of the object `name`.
+fn table_of_fields(schema: &Value, name: &str, fields: &[&str], page: &mut String) {
+    page.push_str("| field | type | description |\n|---|---|---|\n");
+    for field in fields {
+        let property = &schema["$defs"][name]["properties"][field];
+        let (kind, about) = match *field {
+            "kind" if property.get("const").is_some() => (
+                "string".to_owned(),
+                "Kind of the message, as in the table above.".to_owned(),
+            ),
+            _ => {
+                let (kind, about) = (type_of(schema, property), about_of(schema, property));
+                // The page explains the words of a type once, and names them in one column.
+                match about.find("<br>") {
+                    Some(at) if page.contains(&about[at..]) => (kind, about[..at].to_owned()),
+                    Some(_) if kind.ends_with(" or null") => ("string or null".to_owned(), about),
+                    Some(_) => ("string".to_owned(), about),
+                    None => (kind, about),
+                }
+            }
+        };
         let _ = writeln!(page, "| `{field}` | {kind} | {about} |");
     }
 }
@@ -196,7 +225,7 @@ fn type_of(schema: &Value, property: &Value) -> String {
     if let Some(name) = reference(property) {
         let definition = &schema["$defs"][name];
         return match definition.get("properties") {
-            Some(_) => format!("[{name}](#{})", id(name)),
+            Some(_) => format!("[{name}](#{})", slug_of(schema, name)),
             None => type_of(schema, definition),
         };
     }
@@ -227,6 +256,8 @@ fn type_of(schema: &Value, property: &Value) -> String {
     };
     let range = match (property["minimum"].as_f64(), property["maximum"].as_f64()) {
         (Some(min), Some(max)) => format!(", {min} to {max}"),
+        // Integers are not negative.
+        (Some(0.0), None) if types.starts_with("integer") => String::new(),
         (Some(min), None) => format!(", from {min}"),
         _ => String::new(),
     };
@@ -241,7 +272,7 @@ fn type_of(schema: &Value, property: &Value) -> String {
     }
 }
 
-/// The description of a field, or of its type, with those of its words, as a cell of a table.
+/// The description of a field, or of the words that it may have, with those of each word, as a cell of a table.
 fn about_of(schema: &Value, property: &Value) -> String {
     let choices = property["anyOf"].as_array().into_iter().flatten();
     let kind = [property].into_iter().chain(choices);
@@ -250,7 +281,9 @@ fn about_of(schema: &Value, property: &Value) -> String {
         .map(|name| &schema["$defs"][name])
         .next();
     let own = property["description"].as_str();
-    let about = own.or_else(|| kind.and_then(|kind| kind["description"].as_str()));
+    // The section of an object has its description.
+    let words = kind.filter(|kind| kind.get("properties").is_none());
+    let about = own.or_else(|| words.and_then(|kind| kind["description"].as_str()));
     let mut about = escape_cell(about.unwrap_or_default());
     for (word, meaning) in kind.and_then(words_of).unwrap_or_default() {
         if let Some(meaning) = meaning {
