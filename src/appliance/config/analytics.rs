@@ -39,10 +39,10 @@ pub struct SceneRules {
 #[derive(Debug, Clone, PartialEq, Section)]
 #[section(also = ZoneOptions)]
 pub struct ZoneRule {
-    /// Its name in topics and messages; unique among the source's rules.
+    /// Name of the rule in topics and messages; unique among the source's rules.
     #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// Its corners in their order around it: pairs of shares of the image's width and height, from the top left.
+    /// Corners in their order around the zone: pairs of shares of the image's width and height, from the top left.
     #[key(name = "coordinates", text = COORDINATES, parse = Polygon::parse)]
     pub area: Polygon,
     /// Consecutive frames in which an object must be inside, or outside, before it counts.
@@ -51,20 +51,20 @@ pub struct ZoneRule {
     /// An object that stays for this long loiters. Default: not reported.
     #[key(name = "loitering_time_s", range = 1..=86_400)]
     pub loitering: Option<Duration>,
-    /// As many objects as this are a crowd. Default: not reported.
+    /// Minimum number of objects of a crowd. Default: not reported.
     #[key(range = 1..=10_000, unit = "objects")]
     pub object_threshold: Option<u32>,
-    /// Labels, or names of groups, of the objects that it is about. Default: all.
+    /// Labels, or names of groups, of the objects that the rule is about. Default: all.
     #[key(text = "a label")]
     pub objects: Vec<String>,
-    /// When it is on: a name from schedules, a window or a list of windows. Default: always.
+    /// When the rule is on: a name from schedules, a window or a list of windows. Default: always.
     pub schedule: Option<Schedule>,
 }
 
 /// What only the check of a zone reads.
 #[derive(Section)]
 struct ZoneOptions {
-    /// Whether it may share a part of the image with another zone: an object there is counted in both.
+    /// Whether the zone may share a part of the image with another zone: an object there is counted in both.
     #[key(default = false)]
     allow_overlap: bool,
 }
@@ -72,32 +72,32 @@ struct ZoneOptions {
 /// A line that objects cross.
 #[derive(Debug, Clone, PartialEq, Section)]
 pub struct LineRule {
-    /// Its name in topics and messages; unique among the source's rules.
+    /// Name of the rule in topics and messages; unique among the source's rules.
     #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// Where it begins and where it ends. Crossings are published as to the left or to the right, seen along the line.
+    /// Where the line begins and ends. Crossings are published as to the left or to the right, seen along the line.
     #[key(name = "coordinates", text = COORDINATES, parse = Segment::parse)]
     pub line: Segment,
     /// Consecutive frames in which an object must be on the other side before it has crossed.
     #[key(range = 1..=1000, unit = "frames", default = 3)]
     pub inertia_frames: u32,
-    /// Labels, or names of groups, of the objects that it is about. Default: all.
+    /// Labels, or names of groups, of the objects that the rule is about. Default: all.
     #[key(text = "a label")]
     pub objects: Vec<String>,
-    /// When it is on: a name from schedules, a window or a list of windows. Default: always.
+    /// When the rule is on: a name from schedules, a window or a list of windows. Default: always.
     pub schedule: Option<Schedule>,
 }
 
 /// A direction in which objects move.
 #[derive(Debug, Clone, PartialEq, Section)]
 pub struct DirectionRule {
-    /// Its name in messages; unique among the source's rules.
+    /// Name of the direction in messages; unique among the source's rules.
     #[key(text = NAME, check = is_name)]
     pub name: String,
     /// Two points of the direction; only where it leads matters. Of several that fit, the first is published.
     #[key(name = "coordinates", text = COORDINATES, parse = Segment::parse)]
     pub line: Segment,
-    /// Maximum angle between it and the motion of an object, as both are seen in the image.
+    /// Maximum angle between the direction and the motion of an object, as both are seen in the image.
     ///
     /// In the image's pixels, not in shares of its sides.
     #[key(range = 0.0..=180.0, default = 45.0)]
@@ -105,7 +105,7 @@ pub struct DirectionRule {
     /// Distance that an object must have moved before its direction is compared, in shares of the image.
     #[key(range = 0.0..=1.0, exclusive_min, default = 0.05)]
     pub min_distance: f32,
-    /// When it is on: a name from schedules, a window or a list of windows. Default: always.
+    /// When the rule is on: a name from schedules, a window or a list of windows. Default: always.
     pub schedule: Option<Schedule>,
 }
 
@@ -118,13 +118,13 @@ pub struct StationaryRule {
     /// An object has not moved while its box overlaps the first one by this IOU.
     #[key(range = 0.0..=1.0, exclusive_min, default = 0.8)]
     pub min_iou: f32,
-    /// Consecutive frames in which it must have moved before it is no longer at rest.
+    /// Consecutive frames in which an object must have moved before it is no longer at rest.
     #[key(range = 1..=1000, unit = "frames", default = 3)]
     pub inertia_frames: u32,
-    /// Labels, or names of groups, of the objects that it is about. Default: all.
+    /// Labels, or names of groups, of the objects that the rule is about. Default: all.
     #[key(text = "a label")]
     pub objects: Vec<String>,
-    /// When it is on: a name from schedules, a window or a list of windows. Default: always.
+    /// When the rule is on: a name from schedules, a window or a list of windows. Default: always.
     pub schedule: Option<Schedule>,
 }
 

@@ -9,7 +9,7 @@ use super::{Secret, Section};
 /// Keys with the user name and the password of a camera or an MQTT broker.
 #[derive(Section)]
 pub(super) struct LoginKeys {
-    /// User name; needs one of the three password keys. Of all sources, only RTSP and HTTP cameras have these keys. An embedded broker accepts this user only.
+    /// User name; needs one of the three password keys. Only RTSP and HTTP cameras and brokers have one. An embedded broker accepts this user only.
     #[key(text = "a user name")]
     user: Option<String>,
     /// The password itself. Better: password_file or password_env.

@@ -41,7 +41,7 @@ pub struct DetectorConfig {
     /// Labels to keep, or names of groups. Default: all.
     #[key(text = "a label of the model")]
     pub classes: Vec<String>,
-    /// Names for several labels each, such as `vehicle: [car, bus, truck]`. A name stands for its labels wherever a label may be given. Labels of one group are one class to the suppression of overlapping boxes and to the tracker, and counts are published for each group as well. A network need not have all labels of a group. Default: none.
+    /// Names for several labels each, such as `vehicle: [car, bus, truck]`, wherever a label may be given. Labels of one group are one class to NMS and the tracker, and are counted together, too. A network need not have all of them. Default: none.
     pub groups: Vec<LabelGroup>,
     /// Maximum number of frames in one batch.
     #[key(range = 1..=MAX_BATCH_SIZE, unit = "frames", default = 1)]
@@ -49,10 +49,10 @@ pub struct DetectorConfig {
     /// Maximum time that the first frame of a batch waits for others.
     #[key(name = "batch_timeout_ms", range = 0..=1000, default = 10)]
     pub batch_timeout: Duration,
-    /// Frames of a source that skip the network after each one that goes through it; the tracker predicts the tracks meanwhile. adaptive: as few as keep every live source without drops.
+    /// Number of frames of a source that skip the network after each frame that goes through it; the tracker predicts their tracks. adaptive: the minimum without drops of live sources.
     #[key(default = 0)]
     pub interval: Interval,
-    /// The largest interval that interval: adaptive chooses.
+    /// Maximum interval with interval: adaptive.
     #[key(range = 1..=MAX_INTERVAL, unit = "frames", default = 5)]
     pub max_interval: u32,
     /// Detectors that run in parallel.
@@ -112,9 +112,9 @@ pub(super) fn check_scripted(map: &Map<'_>, source: &str, uri: &SourceUri) {
 /// How often frames of a source skip the network; the tracker predicts their tracks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interval {
-    /// So many after each one that goes through it; 0: none.
+    /// This number of frames skips the network after each frame that goes through it. With 0, no frame skips it.
     Frames(u32),
-    /// As few as keep every live source without drops.
+    /// The minimum number that keeps every live source without drops.
     Adaptive,
 }
 

@@ -151,13 +151,13 @@ pub struct Config {
     pub homeassistant: HomeAssistantConfig,
     /// Figures of the running daemon for Prometheus. Off unless listen or text_file is given.
     pub metrics: MetricsConfig,
-    /// The page of the daemon: pictures, events, the machine, zones. Off unless listen is given.
+    /// The page of the daemon: pictures, events, the device, zones. Off unless listen is given.
     pub web: WebConfig,
     /// What may be asked of the running daemon over MQTT.
     pub commands: CommandsConfig,
     /// Sources that commands may add by name. Default: none.
     pub source_templates: Vec<SourceTemplate>,
-    /// Settings of the machine, for jetwatch tune.
+    /// Settings of the device, for jetwatch tune.
     pub tune: TuneConfig,
     /// What is logged.
     pub log: LogConfig,

@@ -30,9 +30,9 @@ pub struct MetricsConfig {
 /// The identity of the listener.
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
 pub struct MetricsTlsConfig {
-    /// PEM file of its certificate, then those that lead to its authority.
+    /// PEM file of the certificate, then of those that lead to its authority.
     pub cert_file: PathBuf,
-    /// PEM file of its key.
+    /// PEM file of the private key.
     pub key_file: PathBuf,
 }
 

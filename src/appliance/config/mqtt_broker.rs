@@ -59,7 +59,7 @@ pub(super) struct BrokerKeys {
     #[key(text = BROKER_FORMS, default = "embedded")]
     #[expect(dead_code, reason = "read alone, so that both keys are checked")]
     broker: String,
-    /// In place of broker: several, tried in turn until one accepts the connection, such as the nodes of a cluster. When a connection ends, the first is tried first.
+    /// In place of broker: several, such as the nodes of a cluster. They are tried in turn, each time from the first.
     #[key(value = ValueType::Texts(URL_FORMS), read = texts)]
     #[expect(dead_code, reason = "read together with `broker`")]
     brokers: Option<Vec<String>>,

@@ -18,7 +18,7 @@ const MAX_FORMATS: usize = 8;
 #[derive(Debug, Clone, PartialEq, Section)]
 #[section(check = check_keys)]
 pub struct FormatConfig {
-    /// Whose shape.
+    /// System whose shape the messages have.
     pub format: FormatKind,
     /// frigate: first levels of every topic.
     #[key(text = TOPIC, check = is_topic, default = "frigate")]
@@ -32,7 +32,7 @@ pub struct FormatConfig {
     /// Width of the image in whose pixels boxes are given; needs height. Default: that of the source.
     #[key(range = 1..=16_384, unit = "pixels")]
     pub width: Option<u32>,
-    /// Its height; needs width.
+    /// Height of that image; needs width.
     #[key(range = 1..=16_384, unit = "pixels")]
     pub height: Option<u32>,
     /// Messages in memory while the broker is away; then updates and after them the oldest are dropped and counted. There is no spool for them.

@@ -20,10 +20,10 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Section)]
 #[section(check = webhook::check_names)]
 pub struct PublishConfig {
-    /// Minimum time between two update events of one track; 0: one with every frame.
+    /// Minimum time between two update events of one track. With 0, every frame may have one.
     #[key(name = "update_interval_ms", range = 0..=600_000, default = 500)]
     pub update_interval: Duration,
-    /// A count that falls is published once it has been lower for this long, and a track as lost once it has been lost for this long: neither follows an object that is missed in single frames. 0: at once.
+    /// Time for which a count must have been lower, or a track lost, before that is published, so that objects missed in single frames change neither. With 0, it is published at once.
     #[key(name = "count_hold_ms", range = 0..=60_000, default = 500)]
     pub count_hold: Duration,
     /// Time between two messages with statistics.
@@ -210,7 +210,7 @@ pub struct TlsConfig {
     pub ca_file: Option<PathBuf>,
     /// PEM file of the certificate chain, of this client or of the embedded broker; needs key_file.
     pub cert_file: Option<PathBuf>,
-    /// PEM file of its key; needs cert_file.
+    /// PEM file of the private key; needs cert_file.
     pub key_file: Option<PathBuf>,
 }
 

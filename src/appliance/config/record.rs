@@ -52,13 +52,13 @@ pub struct SnapshotConfig {
     /// Quality of the JPEG encoder.
     #[key(range = 1..=100, default = 85)]
     pub quality: u8,
-    /// Greatest width; wider images are scaled down. Default: as wide as the source.
+    /// Maximum width; wider images are scaled down. Default: as wide as the source.
     #[key(range = 64..=8192, unit = "pixels")]
     pub max_width: Option<u32>,
     /// Publish the pictures over MQTT, too: the newest of each label is retained.
     #[key(default = false)]
     pub mqtt: bool,
-    /// Draw the box, the label and the score on the pictures that are published over MQTT. Files have none: their messages name the box.
+    /// Draw box, label and score on the pictures that are published over MQTT, not on files.
     #[key(default = false)]
     pub drawn: bool,
     /// Labels, or names of groups, of the tracks. Default: all.
@@ -76,10 +76,10 @@ pub struct ClipConfig {
     /// Video before the start of the track; it begins with a picture that needs no earlier one.
     #[key(name = "pre_roll_s", range = 0..=60, default = 5)]
     pub pre_roll: Duration,
-    /// Video after its end.
+    /// Video after the end of the track.
     #[key(name = "post_roll_s", range = 0..=300, default = 5)]
     pub post_roll: Duration,
-    /// Longest clip, with what is before and after.
+    /// Maximum length of a clip, with what is before and after the track.
     #[key(name = "max_s", range = 1..=3600, default = 60)]
     pub max: Duration,
     /// Labels, or names of groups, of the tracks. Default: all.
@@ -88,7 +88,7 @@ pub struct ClipConfig {
     /// Zones of the sources that a track must have entered; sources without a zone of these names are not affected. Default: it need not be in a zone.
     #[key(text = "the name of a zone")]
     pub zones: Vec<String>,
-    /// Greatest size in memory of the video before a clip, per source.
+    /// Maximum size in memory of the video before a clip, per source.
     #[key(text = RING_SIZES, parse = parse_ring_size, default = "32MiB")]
     pub ring_bytes: u64,
 }
@@ -109,10 +109,10 @@ pub struct ContinuousConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Section)]
 #[section(default)]
 pub struct EncodingConfig {
-    /// Greatest rate of the encoded video; images above it are left out of it.
+    /// Maximum rate of the encoded video; further images are left out of it.
     #[key(range = 1..=60, unit = "frames per second", default = 15)]
     pub max_fps: u32,
-    /// Greatest bit rate of the encoded video; scenes at rest take less.
+    /// Maximum bit rate of the encoded video; scenes at rest take less.
     #[key(range = 100..=50_000, unit = "kbit/s", default = 4000)]
     pub max_bitrate_kbps: u32,
 }
@@ -121,16 +121,16 @@ pub struct EncodingConfig {
 #[derive(Debug, Clone, PartialEq, Section)]
 #[section(default)]
 pub struct RetentionConfig {
-    /// Files are deleted once they are older. Default: they have no greatest age.
+    /// Files are deleted once they are older. Default: they have no maximum age.
     #[key(range = 1..=3650, unit = "days")]
     pub max_age_days: Option<u32>,
-    /// Greatest size of the files of one source. Default: what the free space allows.
+    /// Maximum size of the files of one source. Default: what the free space allows.
     #[key(text = STORED_SIZES, parse = parse_stored_size)]
     pub max_bytes_per_source: Option<u64>,
-    /// Space that stays free on the device.
+    /// Space that stays free on the disk.
     #[key(text = STORED_SIZES, parse = parse_stored_size, default = "1GiB")]
     pub min_free_bytes: u64,
-    /// The same as a share of the device, in percent; the greater of the two holds.
+    /// The same as a share of the disk, in percent; the greater of the two holds.
     #[key(range = 0..=90, unit = "percent", default = 5)]
     pub min_free_percent: u8,
 }

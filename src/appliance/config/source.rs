@@ -40,10 +40,10 @@ pub struct SourceConfig {
     /// Start over at the end. Files, and synthetic scenes with `frames`.
     #[key(name = "loop", default = false)]
     pub loop_at_end: bool,
-    /// Rate at which a file, a folder of images or a launch line is played, as if it were a camera: the newest frame wins, and what cannot be kept up with is dropped and counted. realtime: at the pace of its timestamps. 0: as fast as frames are taken, without drops.
+    /// Rate at which a file, a folder of images or a launch line is played like a camera: the newest frame wins, and other frames are dropped and counted. realtime: at the pace of its timestamps. With 0, frames come as fast as they are taken, without drops.
     #[key(default = 0)]
     pub playback_fps: Playback,
-    /// Threads of a software decoder; 0: one per core.
+    /// Number of threads of a software decoder. With 0, it has one per core.
     ///
     /// Default 1: several sources decode in parallel anyway, and each further thread costs a frame of delay and memory.
     #[key(range = 0..=64, unit = "threads", default = 1)]
@@ -51,13 +51,13 @@ pub struct SourceConfig {
     /// Number of the video track to take where there are several, as in ffmpeg's 0:v:N; 0 is the first. Default: of a file the one that looks like the video, not like a cover or a preview; of a camera the first.
     #[key(range = 0..=31)]
     pub track: Option<u32>,
-    /// What decodes: auto takes the machine's video decoder for what it can decode, and the CPU for the rest; hardware and software refuse the other.
+    /// What decodes the video. auto: the device's video decoder if it can, else the CPU; hardware and software refuse the other.
     #[key(default = "auto")]
     pub decoder: DecoderChoice,
-    /// What crops, scales and converts colors: auto takes the VIC of a Jetson where it can do that, else the CPU, and never the GPU; the other words refuse to run on anything else.
+    /// What crops, scales and converts colors. auto: the VIC of a Jetson if it can, else the CPU, never the GPU; the other words refuse anything else.
     #[key(default = "auto")]
     pub scaling: Scaling,
-    /// No frame for this long means that the source has stalled; it is opened again. The first frame of a file has 20 s at least, and of a source over HTTP, UDP, SRT or RTMP 10 s.
+    /// A source without a frame for this long has stalled and is opened again. The first frame of a file has at least 20 s, and of a source over HTTP, UDP, SRT or RTMP 10 s.
     #[key(name = "stall_timeout_ms", range = 100..=600_000, default = 5000)]
     pub stall_timeout: Duration,
     /// First wait before a reconnect; it doubles at each failure.
@@ -66,15 +66,15 @@ pub struct SourceConfig {
     /// Maximum wait between reconnects.
     #[key(name = "reconnect_max_wait_ms", range = 10..=3_600_000, default = 30_000)]
     pub reconnect_max_wait: Duration,
-    /// The state offline is published once the source has been away for this long, and never where it returns before. 0: at once.
+    /// The state offline is published once the source has been away for this long. With 0, it is published at once.
     ///
     /// Off by default: a source that goes silent is away only after `stall_timeout_ms`, which is a hold of its own.
     #[key(name = "offline_hold_s", range = 0..=86_400, default = 0)]
     pub offline_hold: Duration,
-    /// The part of the image that the network sees, in shares of the image's width and height; it is cut out before it is scaled. Boxes, zones and lines stay in the whole image. Default: all of it.
+    /// Part of the image that the network sees, in shares of the image's width and height. Boxes, zones and lines stay in the whole image. Default: all of it.
     #[key(text = "left,top,width,height, each from 0 to 1, such as 0.25,0.5,0.5,0.5", parse = parse_region)]
     pub roi: Option<Region>,
-    /// Width to height of the image as it is shown, such as 16:9, where a camera sends it squeezed and does not say so. The network sees it in this shape; boxes stay in its pixels. Default: as the media says, else square pixels.
+    /// Width to height of the image as it is shown, such as 16:9, for a camera that sends it squeezed and does not say so. Boxes stay in the pixels of the image. Default: as the media says, else square pixels.
     #[key(text = "width:height, such as 16:9 or 4:3", parse = parse_aspect)]
     pub display_aspect: Option<(u32, u32)>,
     /// Maximum rate in frames per second; further frames are dropped evenly, before they are scaled. Default: all are kept.

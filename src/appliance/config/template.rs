@@ -25,7 +25,7 @@ use super::{Problem, SourceConfig, schedule, source, spool};
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
 #[section(default)]
 pub struct CommandsConfig {
-    /// Accept commands at PREFIX/DEVICE/command, and switches at the topics of sources that end in /set; reply at PREFIX/DEVICE/command/reply. Every client that may publish there at the broker may add sources of source_templates, and remove them; switch detection and rules; and set score thresholds.
+    /// Accept commands at PREFIX/DEVICE/command, and switches at the topics of sources that end in /set; reply at PREFIX/DEVICE/command/reply. Every client that the broker lets publish there may add sources of source_templates and remove them, switch detection and rules, and set score thresholds.
     #[key(default = false)]
     pub enabled: bool,
     /// Where replies may go besides, where a command of MQTT 5 names a response topic: topics, or filters with + and #. Those below PREFIX/DEVICE/command/reply/ always may. Default: nowhere else.

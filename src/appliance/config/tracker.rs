@@ -10,19 +10,19 @@ use super::yaml::tree::YamlValue;
 /// A tracker with its settings, in DeepStream's vocabulary.
 #[derive(Debug, Clone, PartialEq, Section)]
 pub struct TrackerConfig {
-    /// Which tracker: iou compares with the last box; sort predicts boxes at constant velocity by a Kalman filter; bytetrack does that too and pairs detections of low score after the others; ocsort also uses the last observed boxes of a track: their direction, and where it was seen last.
+    /// Type of the tracker. iou compares with the last box; sort predicts boxes at constant velocity by a Kalman filter; bytetrack does that too and pairs detections of low score after the others; ocsort also uses the last observed boxes of a track: their direction, and where it was seen last.
     #[key(name = "type", default = "iou")]
     pub kind: TrackerKind,
-    /// How detections and tracks are paired: greedy, best pair first, or optimal, with the greatest total IOU. Default: greedy; sort, bytetrack and ocsort: optimal.
+    /// How detections and tracks are paired: greedy, best pair first, or optimal, with the maximum total IOU. Default: greedy; sort, bytetrack and ocsort: optimal.
     #[key(default_with = association)]
     pub association: Association,
     /// Minimum IOU of a pair; bytetrack takes the IOU times the score. Default: 0.2; sort, bytetrack and ocsort: 0.25.
     #[key(range = 0.0..=1.0, exclusive_min, default_with = min_iou)]
     pub min_iou: f32,
-    /// Frames in which a new object must be matched before it is published; 1: it is published at once.
+    /// Frames in which a new object must be matched before it is published. With 1, it is published at once.
     #[key(range = 1..=1000, unit = "frames", default = 3)]
     pub probation_frames: u32,
-    /// How many usual detections each frame of the probation stands for, at most. Detections of published tracks tell what is usual; those of lower score count less, so that a new object of low scores waits longer. Where few new objects vanish within the probation, less is needed. 0: the scores do not matter.
+    /// Maximum number of usual detections for which each frame of the probation stands. Detections with lower scores than those of published tracks count less, so that a new object of low scores waits longer. If few new objects vanish within the probation, less is needed. With 0, the scores do not matter.
     #[key(range = 0.0..=10.0, default = 1.5)]
     pub probation_evidence: f32,
     /// Frames for which a published track may be missed before it ends.
@@ -34,13 +34,13 @@ pub struct TrackerConfig {
     /// Whether a detection of another class may continue a track. same: only of its class, or of another one of its group in detector.groups; any: of every class.
     #[key(default = "same")]
     pub class_match: ClassMatch,
-    /// Detections below this score start no new track. Weaker ones, down to the detector's score_threshold and min_score, continue a track: what keeps an object is less than what starts it.
+    /// Detections below this score start no track. Down to the detector's score_threshold and min_score, they still continue one.
     #[key(range = 0.0..=1.0, default = 0.6)]
     pub min_new_track_score: f32,
-    /// Lets min_new_track_score adapt to networks of low scores: it is lowered to the score that all but this share of the detections of published tracks reach, once 20 are known. 0: it is fixed. Default: 0.05; where min_new_track_score is given: 0.
+    /// Lets min_new_track_score adapt to networks of low scores: it is lowered to the score that all but this share of the detections of published tracks reach, once 20 are known. With 0, it is fixed. Default: 0.05; where min_new_track_score is given: 0.
     #[key(range = 0.0..=0.5, default_with = new_track_share)]
     pub new_track_share: f32,
-    /// The secondary network whose embeddings tell objects apart by their appearance (ReID); its layout is embedding. It runs on every detection, before detections and tracks are paired. Default: none.
+    /// Secondary network of layout embedding whose embeddings tell objects apart by their appearance (ReID). It runs on every detection, before detections and tracks are paired. Default: none.
     #[key(text = "the name of a secondary network")]
     pub appearance: Option<String>,
     /// Share of the appearance in the similarity of a track and a detection, where both have an embedding; the rest is the overlap of their boxes.
@@ -83,7 +83,7 @@ pub struct ByteTrackConfig {
 /// OC-SORT's use of observations (Cao and others, 2023).
 #[derive(Debug, Clone, Copy, PartialEq, Section)]
 pub struct OcSortConfig {
-    /// ocsort only: weight of the direction in the similarity of a track and a detection; 0: directions do not matter.
+    /// ocsort only: weight of the direction in the similarity of a track and a detection. With 0, directions do not matter.
     #[key(range = 0.0..=1.0, default = 0.1)]
     pub momentum_weight: f32,
     /// ocsort only: minimum IOU of a detection and the last observed box of a track, for pairs that are left.

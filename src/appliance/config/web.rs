@@ -21,7 +21,7 @@ const BASE_PATH: &str =
 /// Accepted form of the items of `trusted_proxies`.
 const NETWORKS: &str = "an address or a network, such as 127.0.0.1 or 192.0.2.0/24";
 
-/// The page of the daemon: pictures, events, the machine, zones. Off unless listen is given.
+/// The page of the daemon: pictures, events, the device, zones. Off unless listen is given.
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
 #[section(default, check = check_keys)]
 pub struct WebConfig {
@@ -70,9 +70,9 @@ impl WebRole {
 /// The identity of the page.
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
 pub struct WebTlsConfig {
-    /// PEM file of its certificate, then those that lead to its authority.
+    /// PEM file of the certificate, then of those that lead to its authority.
     pub cert_file: PathBuf,
-    /// PEM file of its key.
+    /// PEM file of the private key.
     pub key_file: PathBuf,
 }
 
@@ -80,10 +80,10 @@ pub struct WebTlsConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
 #[section(default)]
 pub struct PreviewConfig {
-    /// Most pictures per second of each source, for all viewers together.
+    /// Maximum number of pictures per second of each source, for all viewers together.
     #[key(range = 1..=30, unit = "pictures", default = 5)]
     pub max_fps: u32,
-    /// Greatest width; larger images are scaled.
+    /// Maximum width; wider images are scaled down.
     #[key(range = 160..=1920, unit = "pixels", default = 960)]
     pub max_width: u32,
     /// Quality of the JPEG images, in percent.

@@ -23,13 +23,13 @@ const EVENTS: &str = "new, update, end, a type of analytics event, or a state of
 const HEADER_NAME: &str =
     "the name of a header that the program does not set itself: letters, digits and `-`";
 
-/// Most webhooks.
+/// Maximum number of webhooks.
 const MAX_WEBHOOKS: usize = 16;
 
 /// Events as HTTP POST requests.
 #[derive(Debug, Clone, PartialEq, Section)]
 pub struct WebhookConfig {
-    /// Its name in logs and folders; unique, also when case is ignored.
+    /// Name of the webhook in logs and folders; unique, also when case is ignored.
     #[key(text = NAME, check = is_name)]
     pub name: String,
     /// Where events are posted. Redirects are not followed.
@@ -86,10 +86,10 @@ impl WebhookConfig {
 #[derive(Debug, Clone, PartialEq, Section)]
 #[section(default)]
 pub struct WebhookSpool {
-    /// What they survive: process: a crash or kill of the daemon; outage: also a power cut, but for the last 2 s; always: also that, but for the last second.
+    /// What the events survive. process: a crash or kill of the daemon; outage: also a power cut, but for the last 2 s; always: also that, but for the last second.
     #[key(default = "outage")]
     pub durability: Durability,
-    /// Greatest size on the device. When it is reached, updates of tracks are dropped first, then the oldest events.
+    /// Maximum size on the disk. When it is reached, updates of tracks are dropped first, then the oldest events.
     #[key(text = SIZES, parse = parse_size, default = "64MiB")]
     pub max_bytes: u64,
     /// Events that wait longer are dropped.
@@ -97,14 +97,14 @@ pub struct WebhookSpool {
     pub max_age: Duration,
     /// Folder on tmpfs; the one around it must exist. Default: /run/jetwatch/spool.
     pub runtime_folder: Option<PathBuf>,
-    /// Folder on a device; the one around it must exist. Default: /var/lib/jetwatch/spool.
+    /// Folder on a disk; the one around it must exist. Default: /var/lib/jetwatch/spool.
     pub state_folder: Option<PathBuf>,
 }
 
 /// A header of requests.
 #[derive(Debug, Clone, PartialEq, Section)]
 pub struct Header {
-    /// Its name.
+    /// Name of the header.
     #[key(text = HEADER_NAME, check = is_header_name)]
     pub name: String,
     /// Where its value is.
@@ -115,10 +115,10 @@ pub struct Header {
 /// The two ways to give the value of a header.
 #[derive(Section)]
 struct HeaderValue {
-    /// Its value. Better, where it is a secret: value_file.
+    /// Value of the header. If it is a secret, use value_file.
     #[key(secret)]
     value: Option<String>,
-    /// File whose first line is its value; read at every request.
+    /// File whose first line is the value; read at every request.
     value_file: Option<PathBuf>,
 }
 
