@@ -5,8 +5,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use jetwatch_detect::decoders::yolox::Yolox;
 use jetwatch_detect::decoders::{DType, OutputDecoder, TensorShape, TensorView};
+use jetwatch_detect::layouts::yolox::Yolox;
 use jetwatch_detect::model::{ColorOrder, InputElement, InputSpec};
 use jetwatch_detect::{ClassFilter, nms};
 use jetwatch_pixels::{Slot, TensorWriter};

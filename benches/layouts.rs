@@ -6,14 +6,16 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use jetwatch_detect::decoders::darknet_grids::DarknetGridsParameters;
-use jetwatch_detect::decoders::detectnet_v2::DetectNetParameters;
-use jetwatch_detect::decoders::detr::{DetrActivation, DetrParameters};
-use jetwatch_detect::decoders::fcos::{FcosParameters, FcosScore};
-use jetwatch_detect::decoders::gfl::{CellCenter, GflParameters, GflTensors};
-use jetwatch_detect::decoders::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
+use std::sync::Arc;
+
 use jetwatch_detect::decoders::{DType, DecodeDiagnostics, TensorShape, TensorView};
-use jetwatch_detect::model::OutputLayout;
+use jetwatch_detect::layouts::darknet::grids::DarknetGridsParameters;
+use jetwatch_detect::layouts::detectnet_v2::DetectNetParameters;
+use jetwatch_detect::layouts::detr::{DetrActivation, DetrParameters};
+use jetwatch_detect::layouts::fcos::{FcosParameters, FcosScore};
+use jetwatch_detect::layouts::gfl::{CellCenter, GflParameters, GflTensors};
+use jetwatch_detect::layouts::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
+use jetwatch_detect::layouts::{self, OutputLayout};
 use jetwatch_detect::{ClassFilter, nms};
 use jetwatch_types::Size;
 
@@ -111,12 +113,16 @@ fn grids(rows: &[f32], row_len: usize) -> [&[f32]; 3] {
 
 struct Case {
     name: &'static str,
-    layout: OutputLayout,
+    layout: Arc<dyn OutputLayout>,
     input: Size,
     tensors: Vec<(Vec<usize>, Vec<f32>)>,
 }
 
-fn case(name: &'static str, layout: OutputLayout, tensors: Vec<(Vec<usize>, Vec<f32>)>) -> Case {
+fn case(
+    name: &'static str,
+    layout: Arc<dyn OutputLayout>,
+    tensors: Vec<(Vec<usize>, Vec<f32>)>,
+) -> Case {
     Case {
         name,
         layout,
@@ -175,27 +181,27 @@ fn yolo() -> Vec<Case> {
     vec![
         case(
             "yolox",
-            OutputLayout::Yolox,
+            Arc::new(layouts::yolox::RawRows),
             vec![(vec![BOXES, 85], yolox.clone())],
         ),
         case(
             "yolox grids",
-            OutputLayout::YoloxGrids,
+            Arc::new(layouts::yolox::grids::RawGrids),
             planes_from_grids(&yolox, 85),
         ),
         case(
             "yolov5",
-            OutputLayout::Yolov5,
+            Arc::new(layouts::yolov5::Rows),
             vec![(vec![BOXES, 85], yolov5)],
         ),
         case(
             "yolov8",
-            OutputLayout::Yolov8,
+            Arc::new(layouts::yolov8::Planes),
             vec![(vec![84, BOXES], yolov8)],
         ),
         case(
             "yolov3 and yolov4 boxes",
-            OutputLayout::Darknet,
+            Arc::new(layouts::darknet::DecodedBoxes),
             vec![
                 (vec![BOXES, 1, 4], (0..BOXES).flat_map(corners).collect()),
                 (vec![BOXES, CLASSES], rows(0, |_, _| Vec::new(), same, same)),
@@ -203,7 +209,7 @@ fn yolo() -> Vec<Case> {
         ),
         case(
             "yolov3 and yolov4 grids",
-            OutputLayout::DarknetGrids(parameters),
+            Arc::new(parameters),
             planes_from_grids(&darknet, 85),
         ),
     ]
@@ -236,7 +242,7 @@ fn others() -> Vec<Case> {
         grids(rows, row_len).map(part).to_vec()
     };
     let gfl = |tensors, center| {
-        OutputLayout::Gfl(GflParameters {
+        Arc::new(GflParameters {
             tensors,
             reg_max: 7,
             center,
@@ -254,7 +260,7 @@ fn others() -> Vec<Case> {
         |score| score * 9.0 + 1.0,
         same,
     );
-    let ssd = OutputLayout::Ssd(SsdParameters {
+    let ssd = Arc::new(SsdParameters {
         boxes: SsdBoxes::Deltas {
             anchors,
             variances: [0.1, 0.1, 0.2, 0.2],
@@ -262,7 +268,7 @@ fn others() -> Vec<Case> {
         background: SsdBackground::First,
         activation: SsdActivation::Softmax,
     });
-    let fcos_of = |score| OutputLayout::Fcos(FcosParameters { grids: 3, score });
+    let fcos_of = |score| Arc::new(FcosParameters { grids: 3, score });
     let queries = DetrParameters::Queries {
         activation: DetrActivation::Sigmoid,
     };
@@ -285,7 +291,7 @@ fn others() -> Vec<Case> {
         ),
         case(
             "detr, logits",
-            OutputLayout::Detr(queries),
+            Arc::new(queries),
             vec![
                 (
                     vec![BOXES, CLASSES],
@@ -296,7 +302,7 @@ fn others() -> Vec<Case> {
         ),
         case(
             "detr, one tensor",
-            OutputLayout::Detr(DetrParameters::Joined),
+            Arc::new(DetrParameters::Joined),
             vec![(
                 vec![BOXES, 84],
                 rows(4, |place, _| centers(place), same, same),
@@ -332,7 +338,7 @@ fn fastestdet() -> Case {
     }
     case(
         "fastestdet",
-        OutputLayout::FastestDet,
+        Arc::new(layouts::fastestdet::Planes),
         vec![(vec![85, 84, 100], output)],
     )
 }
@@ -351,7 +357,7 @@ fn detectnet_v2() -> Case {
         input: Size::new(1920, 1120),
         ..case(
             "detectnet_v2",
-            OutputLayout::DetectNetV2(DetectNetParameters::default()),
+            Arc::new(DetectNetParameters::default()),
             vec![
                 (vec![CLASSES, 70, 120], scores),
                 (vec![4 * CLASSES, 70, 120], boxes),

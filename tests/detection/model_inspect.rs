@@ -9,8 +9,9 @@ use std::process::{Command, Output};
 
 use crate::support::onnx_message::{Message, node, tensor};
 use jetwatch_detect::graph::{self, Network, Severity};
+use jetwatch_detect::layouts::infer_layout;
 use jetwatch_detect::model::ModelSpec;
-use jetwatch_models::{infer_layout, lint};
+use jetwatch_models::lint;
 use onnx_file::TinyNetwork;
 
 const FLOAT: u64 = 1;
@@ -103,7 +104,7 @@ fn inspect_summarizes_file() {
     assert_eq!((network.count("Add"), network.operators.len()), (1, 4));
     assert_eq!(texts(&network, Severity::Note), [""; 0]);
     let guess = infer_layout(&network, None).expect("the shapes are YOLOX's");
-    assert_eq!((guess.layout, guess.classes), ("yolox", 2));
+    assert_eq!((guess.layout, guess.found.classes), ("yolox", 2));
 }
 
 #[test]

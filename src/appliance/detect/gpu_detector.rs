@@ -83,7 +83,7 @@ impl GpuDetector {
             record(recorder, frames.len(), &times);
         }
         let _range = recorder.range(Stage::Decode, frames.len());
-        let mut outputs = [TensorView::F32(&[]); super::decoders::spec::MAX_TENSORS];
+        let mut outputs = [TensorView::F32(&[]); super::layouts::keys::MAX_TENSORS];
         let outputs = &mut outputs[..kinds.len()];
         for (index, (output, kind)) in outputs.iter_mut().zip(kinds.iter()).enumerate() {
             *output = match kind {

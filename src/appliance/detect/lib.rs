@@ -24,6 +24,7 @@ mod gpu_plan;
 pub mod graph;
 mod labels;
 mod layer_profile;
+pub mod layouts;
 pub mod model;
 mod model_yaml;
 pub mod nms;
@@ -36,6 +37,7 @@ pub mod scripted;
 mod shared_model;
 mod signature;
 pub mod tensorrt;
+mod yaml_values;
 
 pub use error::DetectError;
 pub use factory::{DetectorFactory, classes, load, load_with_progress};

@@ -8,9 +8,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub use super::decoders::spec::{OutputLayout, OutputSpec};
 use super::external_data::{self, WeightsError, WeightsFile};
+use super::layouts::OutputSpec;
 use super::model_yaml::{self, ModelKeys};
+use super::yaml_values::is_filled;
 use jetwatch_config::{ConfigError, Document, KeySpec, Section, Words, append_tables};
 use jetwatch_files::Sha256Digest;
 use jetwatch_pixels::TensorFormat;
@@ -112,10 +113,10 @@ pub enum ColorOrder {
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
 pub struct License {
     /// SPDX identifier such as `Apache-2.0`.
-    #[key(text = "an SPDX identifier such as Apache-2.0", check = model_yaml::is_filled)]
+    #[key(text = "an SPDX identifier such as Apache-2.0", check = is_filled)]
     pub spdx: String,
     /// Where the files come from.
-    #[key(text = "where the files come from", check = model_yaml::is_filled)]
+    #[key(text = "where the files come from", check = is_filled)]
     pub source: String,
 }
 

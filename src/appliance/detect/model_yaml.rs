@@ -6,18 +6,17 @@
 //! the configuration itself, and what is not one plain YAML document is refused there.
 
 mod declaration;
-mod output;
-mod parameters;
-mod ssd;
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 pub use self::declaration::ModelKeys;
 use self::declaration::{AxisOrder, FileKeys, InputKeys, PLANES_FORM, WEIGHTS_FORM};
 use super::external_data::{self, WeightsFile};
-use super::model::{InputElement, InputSpec, ModelFile, ModelSpec, OutputSpec};
+use super::layouts::{LayoutKind, OutputSpec, keys};
+use super::model::{InputElement, InputSpec, ModelFile, ModelSpec};
+use super::yaml_values::{FileReader, invalid, non_empty, relative_path};
 use jetwatch_config::{KeyValue, Map, Node, Section, Unit, redact};
 use jetwatch_files::Sha256Digest;
 use jetwatch_types::Size;
@@ -31,9 +30,6 @@ const CLASSIFIER_SIDES: RangeInclusive<i64> = 8..=4096;
 /// Maximum number of labels: classes travel as `u16`, and no detector of this family has more.
 const MAX_LABELS: usize = 10_000;
 
-/// Gives the text of a file in the model's folder; `None` when it cannot be read, which is reported elsewhere.
-type FileReader<'a> = &'a mut dyn FnMut(&Path) -> Option<String>;
-
 /// Reads the outermost map of a `model.yaml` in `folder`; `read_text` gives the text of the labels file and of others.
 pub(super) fn read_spec(
     root: &Node<'_>,
@@ -45,14 +41,14 @@ pub(super) fn read_spec(
     let keys = ModelKeys::from_map(&map);
     let output = map
         .get("output")
-        .and_then(|node| output::read_output(&node, read_text));
+        .and_then(|node| keys::read_output(&node, read_text));
     let input = map
         .get("input")
         .and_then(|node| node.map(InputKeys::KEYS))
         .and_then(|map| read_input(&map, output.as_ref()));
     let gives_labels = output
         .as_ref()
-        .is_none_or(|output| !output.layout.is_embedding());
+        .is_none_or(|output| output.layout.kind() != LayoutKind::Embedding);
     let labels = match gives_labels {
         true => labels_of(&map, read_text),
         false => no_labels(&map),
@@ -272,39 +268,6 @@ fn read_covers(node: &Node<'_>, labels: &[String]) -> Option<Vec<(u16, String)>>
     sound.then_some(covers)
 }
 
-/// Records what is wrong with a value that has the right form.
-fn invalid<T>(node: &Node<'_>, what: &str, expected: &str) -> Option<T> {
-    node.report(what, Some(expected.to_owned()), None);
-    None
-}
-
-/// Whether text has more than blanks: names are compared, and a blank one could not be seen in any message.
-pub(super) fn is_filled(text: &str) -> bool {
-    !text.trim().is_empty()
-}
-
-fn non_empty<'d>(node: &Node<'d>, expected: &str) -> Option<&'d str> {
-    let text = node.text(expected)?;
-    match is_filled(text) {
-        true => Some(text),
-        false => node.type_error(expected),
-    }
-}
-
-/// A path below the model's folder.
-fn inside(text: &str) -> Option<PathBuf> {
-    let path = Path::new(text);
-    let is_inside = path
-        .components()
-        .all(|part| matches!(part, Component::Normal(_)));
-    (is_filled(text) && is_inside).then(|| path.to_owned())
-}
-
-fn relative_path(node: &Node<'_>) -> Option<PathBuf> {
-    let expected = "a path inside the model's folder, without `..`";
-    inside(node.text(expected)?).or_else(|| node.type_error(expected))
-}
-
 /// A hash of digits in both cases.
 fn sha256(text: &str) -> Option<Sha256Digest> {
     text.parse().ok()
@@ -318,8 +281,7 @@ fn digest(node: &Node<'_>) -> Option<Sha256Digest> {
 /// A side of the input, a multiple of what the layout demands. A layout that is not known yet demands nothing.
 fn side(map: &Map<'_>, key: &str, output: Option<&OutputSpec>) -> Option<u32> {
     let multiple = output.map_or(1, |output| output.layout.side_multiple());
-    let has_no_boxes = output
-        .is_some_and(|output| output.layout.classifier().is_some() || output.layout.is_embedding());
+    let has_no_boxes = output.is_some_and(|output| output.layout.kind() != LayoutKind::Detector);
     let sides = if has_no_boxes {
         CLASSIFIER_SIDES
     } else {

@@ -17,8 +17,8 @@ use ort::value::{
     DynValue, PrimitiveTensorElementType, Tensor, TensorElementType, TensorRef, ValueType,
 };
 
-use super::decoders::spec::MAX_TENSORS;
 use super::decoders::{DType, TensorView};
+use super::layouts::keys::MAX_TENSORS;
 use super::model::{InputElement, ModelSpec};
 use super::shared_model::SharedModel;
 use jetwatch_pixels::{CHANNELS, Slot};

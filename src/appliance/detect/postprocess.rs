@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::DetectError;
 use super::decode::{DecodeParams, Decoder};
-use super::decoders::spec::MAX_TENSORS;
 use super::decoders::{DecodeDiagnostics, ElementIndex, OutputDecoder, TensorView};
+use super::layouts::keys::MAX_TENSORS;
 use super::model::ModelSpec;
 use jetwatch_types::{Detection, Frame, FrameMeta, Letterbox};
 

@@ -22,7 +22,7 @@ pub(super) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
         "{}: layout {} (a guess: {})",
         created.folder.display(),
         created.inferred.layout,
-        created.inferred.reason
+        created.inferred.found.reason
     );
     // A network for embeddings has none.
     if !created.labels.is_empty() {

@@ -94,12 +94,16 @@ fn write_report(text: &mut String, inspection: &Inspection) -> std::fmt::Result 
             writeln!(
                 text,
                 "layout      {} (a guess), {}",
-                best.layout, best.reason
+                best.layout, best.found.reason
             )?;
             for other in others {
-                writeln!(text, "            or {}, {}", other.layout, other.reason)?;
+                writeln!(
+                    text,
+                    "            or {}, {}",
+                    other.layout, other.found.reason
+                )?;
             }
-            match best.classes {
+            match best.found.classes {
                 0 => writeln!(text, "classes     unknown")?,
                 classes => writeln!(text, "classes     {classes}")?,
             }

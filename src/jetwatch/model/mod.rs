@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::Exit;
-use jetwatch_models::Background;
+use jetwatch_detect::layouts::ssd::SsdBackground;
 use jetwatch_types::Size;
 
 /// Arguments of `jetwatch model`.
@@ -88,7 +88,7 @@ struct InitArgs {
     labels: Option<PathBuf>,
     /// Place of the background class among the scores of an SSD: first, last, or none where each score belongs to a class; default: none where there are as many labels as scores, else first.
     #[arg(long, value_name = "PLACE", value_parser = parse_background)]
-    background: Option<Background>,
+    background: Option<SsdBackground>,
     /// Input size, where the network has a dynamic one.
     #[arg(long, value_name = "WIDTHxHEIGHT", value_parser = parse_size)]
     size: Option<Size>,
@@ -144,10 +144,12 @@ fn parse_size(text: &str) -> Result<Size, String> {
 }
 
 /// Parses `none`.
-fn parse_background(text: &str) -> Result<Background, String> {
-    let found = Background::ALL.into_iter().find(|one| one.word() == text);
+fn parse_background(text: &str) -> Result<SsdBackground, String> {
+    let found = SsdBackground::ALL
+        .into_iter()
+        .find(|one| one.word() == text);
     found.ok_or_else(|| {
-        let words = Background::ALL.map(Background::word);
+        let words = SsdBackground::ALL.map(SsdBackground::word);
         format!("found {text:?}, expected {}", words.join(", "))
     })
 }
@@ -158,7 +160,7 @@ mod tests {
 
     #[test]
     fn background_is_a_place_or_none() {
-        assert_eq!(parse_background("none"), Ok(Background::None));
+        assert_eq!(parse_background("none"), Ok(SsdBackground::None));
         let error = parse_background("no").expect_err("no place");
         assert_eq!(error, "found \"no\", expected first, last, none");
     }

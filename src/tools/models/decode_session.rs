@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use jetwatch_detect::decode::{DecodeParams, Decoder};
 use jetwatch_detect::decoders::{DType, DecodeDiagnostics, OutputDecoder, TensorShape, TensorView};
+use jetwatch_detect::layouts::LayoutKind;
 use jetwatch_detect::model::{InputElement, ModelSpec};
 use jetwatch_detect::{Candidate, ClassFilter};
 use jetwatch_types::{Detection, Letterbox, Size, Xyxy};
@@ -184,7 +185,7 @@ fn greeting(spec: &ModelSpec) -> Greeting<'_> {
             scales_name: input.scales_name.as_deref(),
         },
         outputs: &spec.output.tensors,
-        classifier: spec.output.layout.classifier().is_some(),
+        classifier: spec.output.layout.kind() == LayoutKind::Classifier,
         labels: &spec.labels,
         covers: &spec.covers,
         score_threshold: spec.score_threshold,

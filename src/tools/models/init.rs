@@ -10,12 +10,12 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use jetwatch_detect::graph::{self, Diagnostic, Network};
+use jetwatch_detect::layouts::InferredLayout;
+use jetwatch_detect::layouts::ssd::SsdBackground;
 use jetwatch_detect::model::{FILE_NAME, ModelSpec};
 use jetwatch_types::Size;
 
 use crate::atomic_write;
-use crate::background::Background;
-use crate::infer_layout::InferredLayout;
 use crate::lint::lint;
 use crate::model_yaml_template::{ModelYamlTemplate, Origin};
 
@@ -31,7 +31,7 @@ pub struct InitOptions<'a> {
     /// File with the class names, one per line, in the network's order.
     pub labels: Option<&'a Path>,
     /// Place of the background class of an SSD, where it is known.
-    pub background: Option<Background>,
+    pub background: Option<SsdBackground>,
     /// Input size in pixels, where the network has a dynamic one.
     pub size: Option<Size>,
     /// Replace existing files.

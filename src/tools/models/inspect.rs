@@ -6,8 +6,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use jetwatch_detect::graph::{self, Diagnostic, GraphError, Network, Severity};
+use jetwatch_detect::layouts::{InferredLayout, candidate_layouts};
 
-use crate::infer_layout::{InferredLayout, candidate_layouts};
 use crate::lint::lint;
 
 /// An inspected ONNX file.

@@ -2,18 +2,15 @@
 //! Networks for the detector: the catalogue and its downloads, ONNX inspection, and model folders.
 //!
 //! [`inspect()`] summarizes an ONNX file, checks it against the runtimes ([`lint()`]) and infers its output layout from shapes and
-//! names ([`candidate_layouts`]). [`create_folder`] writes the file and a `model.yaml` ([`ModelYamlTemplate`]) into a model folder.
+//! names ([`candidate_layouts`](jetwatch_detect::layouts::candidate_layouts)). [`create_folder`] writes the file and a `model.yaml` ([`ModelYamlTemplate`]) into a model folder.
 //! [`ModelFetch`] downloads a network of the [catalogue](model_zoo) into one. The ONNX reader itself is
 //! [`jetwatch_detect::graph`]: the detector needs it, too. [`serve_decoding`] decodes outputs that another program computed. Called by
 //! `jetwatch model`, which prints the results.
 
 mod atomic_write;
 mod background;
-mod class_names;
 mod decode_session;
-mod families;
 mod fetch;
-mod infer_layout;
 mod init;
 mod inspect;
 mod lint;
@@ -21,11 +18,8 @@ mod model_yaml_template;
 mod model_yaml_template_error;
 pub mod model_zoo;
 
-pub use background::Background;
 pub use decode_session::serve_decoding;
-pub use families::{FAMILIES, Family};
 pub use fetch::{FIRST_MODEL, FetchOptions, ModelFetch};
-pub use infer_layout::{InferredLayout, TensorRole, candidate_layouts, infer_layout};
 pub use init::{CreatedFolder, InitOptions, create_folder};
 pub use inspect::{Inspection, inspect};
 pub use lint::lint;

@@ -5,8 +5,7 @@
 //! and the quantization. Called by `jetwatch model inspect` and `jetwatch model init`.
 
 use jetwatch_detect::graph::{self, Axis, Diagnostic, Element, Network};
-
-use crate::infer_layout::{self, image_input};
+use jetwatch_detect::layouts::{image_input, infer_layout};
 
 /// All diagnostics, the most severe first.
 #[must_use]
@@ -58,7 +57,7 @@ fn tensors(network: &Network, found: &mut Vec<Diagnostic>) {
             input.name
         )));
     }
-    let guess = infer_layout::infer_layout(network, None);
+    let guess = infer_layout(network, None);
     let is_known = |name: &String| {
         guess.as_ref().is_some_and(|guess| {
             guess.sizes_name.as_ref() == Some(name) || guess.scales_name.as_ref() == Some(name)

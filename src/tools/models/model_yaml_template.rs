@@ -5,15 +5,16 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use jetwatch_detect::graph::{Axis, Element, Network};
+use jetwatch_detect::layouts::ssd::{BACKGROUND_KEY, SsdBackground};
+use jetwatch_detect::layouts::{
+    self, InferredLayout, LayoutKind, candidate_layouts, image_input, input_size,
+    names_from_metadata,
+};
 use jetwatch_detect::model::ColorOrder;
 use jetwatch_files::Sha256Digest;
 use jetwatch_types::{Placement, Size};
 
-use crate::background::{BACKGROUND_KEY, Background};
-use crate::families::{self, Family};
-use crate::infer_layout::{
-    InferredLayout, candidate_layouts, image_input, input_size, names_from_metadata,
-};
+use crate::background::set_background;
 use crate::model_yaml_template_error::ModelYamlTemplateError;
 
 /// The comment above `license`.
@@ -23,7 +24,6 @@ const LICENSE_COMMENT: &str = "# The terms of the weights: an SPDX identifier, a
 #[derive(Debug, Clone)]
 pub struct ModelYamlTemplate {
     inferred: InferredLayout,
-    family: Family,
     /// Other matching layouts.
     others: Vec<&'static str>,
     is_forced: bool,
@@ -78,9 +78,9 @@ impl ModelYamlTemplate {
         layout: Option<&str>,
         size: Option<Size>,
         labels: Option<Vec<String>>,
-        background: Option<Background>,
+        background: Option<SsdBackground>,
     ) -> Result<Self, ModelYamlTemplateError> {
-        if let Some(wanted) = layout.filter(|layout| families::find(layout).is_none()) {
+        if let Some(wanted) = layout.filter(|layout| layouts::find(layout).is_none()) {
             return Err(ModelYamlTemplateError::UnknownLayout {
                 wanted: wanted.to_owned(),
             });
@@ -137,15 +137,14 @@ impl ModelYamlTemplate {
             });
         };
         let known = labels.clone().or_else(|| names_from_metadata(network));
-        guess.set_background(background, known.map(|labels| labels.len()))?;
+        set_background(&mut guess, background, known.map(|labels| labels.len()))?;
         let (labels, labels_from) = labels_of(network, &guess, labels)?;
-        guess.classes = labels.len();
+        guess.found.classes = labels.len();
         Ok(Self {
             others: others
                 .into_iter()
                 .filter(|other| *other != guess.layout)
                 .collect(),
-            family: guess.family().for_task(network.metadata_value("task")),
             inferred: guess,
             is_forced: layout.is_some(),
             is_background_given: background.is_some(),
@@ -185,7 +184,8 @@ impl ModelYamlTemplate {
     }
 
     fn write(&self, text: &mut String, origin: Origin<'_>) -> std::fmt::Result {
-        let family = &self.family;
+        let layout = self.inferred.layout();
+        let (networks, input) = self.inferred.origin();
         writeln!(
             text,
             "# Drafted by `jetwatch model init` from {}.",
@@ -195,12 +195,10 @@ impl ModelYamlTemplate {
             text,
             "# Names, sizes and the hash were read from the file. Lines marked GUESS were not: an ONNX file does not"
         )?;
-        let then = if family.is_embedding() {
-            "name it in `secondary` and in `tracker.appearance`"
-        } else if family.is_classifier() {
-            "name it in `secondary` and check its results"
-        } else {
-            "see `jetwatch eval` on images with boxes"
+        let then = match layout.kind {
+            LayoutKind::Embedding => "name it in `secondary` and in `tracker.appearance`",
+            LayoutKind::Classifier => "name it in `secondary` and check its results",
+            LayoutKind::Detector => "see `jetwatch eval` on images with boxes",
         };
         writeln!(
             text,
@@ -233,9 +231,9 @@ impl ModelYamlTemplate {
         writeln!(
             text,
             "  # GUESS: {guessed} and letterbox are usual for {}.",
-            family.networks
+            networks
         )?;
-        let color = match family.color {
+        let color = match input.color {
             ColorOrder::Bgr => "bgr",
             ColorOrder::Rgb => "rgb",
         };
@@ -249,15 +247,15 @@ impl ModelYamlTemplate {
             writeln!(
                 text,
                 "  mean: {}    # subtracted from 0..255, in the order of the colors",
-                three(family.mean)
+                three(input.mean)
             )?;
             writeln!(
                 text,
                 "  scale: {}   # multiplied after that",
-                three(family.scale)
+                three(input.scale)
             )?;
         }
-        let placement = match family.placement {
+        let placement = match input.placement {
             Placement::TopLeft => "top_left",
             Placement::Center => "center",
             Placement::Stretch => "stretch",
@@ -265,16 +263,16 @@ impl ModelYamlTemplate {
         writeln!(
             text,
             "  letterbox: {{value: {}, placement: {placement}}}",
-            family.padding
+            input.padding
         )?;
         if self.is_forced {
             writeln!(
                 text,
                 "# The layout was requested; it fits: {}.",
-                one_line(&self.inferred.reason)
+                one_line(&self.inferred.found.reason)
             )?;
         } else {
-            writeln!(text, "# GUESS: {}.", one_line(&self.inferred.reason))?;
+            writeln!(text, "# GUESS: {}.", one_line(&self.inferred.found.reason))?;
         }
         if !self.others.is_empty() {
             writeln!(
@@ -286,15 +284,15 @@ impl ModelYamlTemplate {
         writeln!(text, "output:")?;
         writeln!(text, "  layout: {}", self.inferred.layout)?;
         self.write_tensors(text)?;
-        for (key, value) in &self.inferred.parameters {
+        for (key, value) in &self.inferred.found.parameters {
             let is_given = self.is_background_given && *key == BACKGROUND_KEY;
             let mark = if is_given { "" } else { "   # GUESS" };
             writeln!(text, "  {key}: {value}{mark}")?;
         }
-        if !family.is_embedding() {
-            writeln!(text, "score_threshold: {}", family.score_threshold)?;
+        if layout.kind != LayoutKind::Embedding {
+            writeln!(text, "score_threshold: {}", layout.score_threshold)?;
         }
-        if family.needs_suppression {
+        if layout.needs_suppression {
             writeln!(text, "nms_iou: 0.45")?;
         }
         let license = self.license.as_deref().unwrap_or("NOASSERTION");
@@ -322,7 +320,7 @@ impl ModelYamlTemplate {
             quoted(origin.file),
             origin.sha256
         )?;
-        if family.is_embedding() {
+        if layout.kind == LayoutKind::Embedding {
             return Ok(());
         }
         writeln!(text, "# {}", one_line(&self.labels_from))?;
@@ -338,13 +336,13 @@ impl ModelYamlTemplate {
     }
 
     fn write_tensors(&self, text: &mut String) -> std::fmt::Result {
-        if let [role] = self.inferred.tensors.as_slice()
+        if let [role] = self.inferred.found.tensors.as_slice()
             && role.key == "name"
         {
             return writeln!(text, "  name: {}", quoted(&role.names[0]));
         }
         writeln!(text, "  tensors:")?;
-        for role in &self.inferred.tensors {
+        for role in &self.inferred.found.tensors {
             let names: Vec<String> = role.names.iter().map(|name| quoted(name)).collect();
             if role.is_list {
                 writeln!(text, "    {}: [{}]", role.key, names.join(", "))?;
@@ -375,7 +373,7 @@ fn labels_of(
     given: Option<Vec<String>>,
 ) -> Result<(Vec<String>, String), ModelYamlTemplateError> {
     let is_given = given.is_some();
-    if guess.family().is_embedding() {
+    if guess.layout().kind == LayoutKind::Embedding {
         if is_given {
             return Err(ModelYamlTemplateError::LabelsOfEmbedding);
         }
@@ -383,14 +381,14 @@ fn labels_of(
     }
     // Names in another number than the classes belong to another network.
     let noted = names_from_metadata(network)
-        .filter(|names| guess.classes == 0 || names.len() == guess.classes);
+        .filter(|names| guess.found.classes == 0 || names.len() == guess.found.classes);
     if let Some(labels) = given.or(noted) {
-        if guess.classes != 0 && labels.len() != guess.classes {
+        if guess.found.classes != 0 && labels.len() != guess.found.classes {
             return Err(ModelYamlTemplateError::LabelCount {
                 labels: labels.len(),
-                classes: guess.classes,
+                classes: guess.found.classes,
                 layout: guess.layout,
-                reason: guess.reason.clone(),
+                reason: guess.found.reason.clone(),
             });
         }
         let mut seen = HashSet::new();
@@ -406,12 +404,12 @@ fn labels_of(
         };
         return Ok((labels, from.to_owned()));
     }
-    if guess.classes == 0 {
+    if guess.found.classes == 0 {
         return Err(ModelYamlTemplateError::NoLabels {
             layout: guess.layout,
         });
     }
-    let labels = (0..guess.classes)
+    let labels = (0..guess.found.classes)
         .map(|class| format!("class_{class}"))
         .collect();
     let from = "The file has no class names: replace these with the names, in the order of the network's classes.";

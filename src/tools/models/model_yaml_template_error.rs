@@ -3,7 +3,7 @@
 
 use jetwatch_types::Size;
 
-use crate::families::{self, FAMILIES};
+use jetwatch_detect::layouts::{self, LAYOUTS, Layout};
 
 /// Why there is no template for a network.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum ModelYamlTemplateError {
         wanted: Option<String>,
     },
     /// A layout that does not exist.
-    #[error("found the layout `{wanted}`, expected one of {}", layouts())]
+    #[error("found the layout `{wanted}`, expected one of {}", names())]
     UnknownLayout {
         /// The requested value.
         wanted: String,
@@ -122,27 +122,27 @@ pub enum ModelYamlTemplateError {
 }
 
 fn none_fits(outputs: &str, size: Size, wanted: Option<&str>) -> String {
-    let needs = |family: &families::Family| {
+    let needs = |layout: &&Layout| {
         format!(
             "\n  {}: {} ({})",
-            family.layout, family.needs, family.networks
+            layout.name, layout.needs, layout.networks
         )
     };
-    match wanted.and_then(families::find) {
-        Some(family) => format!(
+    match wanted.and_then(layouts::find) {
+        Some(layout) => format!(
             "the outputs do not fit the layout {} at an input of {size}: found {outputs}; it needs {}; omit --layout to \
              see which fits",
-            family.layout, family.needs
+            layout.name, layout.needs
         ),
         None => format!(
             "no layout fits the outputs at an input of {size}: found {outputs}; expected one of{}\nExport the network as one of \
              these, or give its layout with --layout if the shapes are left open",
-            FAMILIES.iter().map(needs).collect::<String>()
+            LAYOUTS.iter().map(needs).collect::<String>()
         ),
     }
 }
 
-fn layouts() -> String {
-    let names: Vec<&str> = FAMILIES.iter().map(|family| family.layout).collect();
+fn names() -> String {
+    let names: Vec<&str> = LAYOUTS.iter().map(|layout| layout.name).collect();
     names.join(", ")
 }

@@ -7,6 +7,9 @@ use jetwatch_detect::graph::{Axis, Element, Network, Operator, Opset, Quantizati
 use jetwatch_detect::model::ModelSpec;
 use jetwatch_types::Size;
 
+use jetwatch_detect::layouts::ssd::SsdBackground;
+use jetwatch_detect::layouts::{self, LAYOUTS, candidate_layouts, infer_layout};
+
 use super::*;
 
 mod classifiers;
@@ -184,10 +187,10 @@ fn every_family_is_inferred_and_its_template_loads() {
         let guess = infer_layout(&network, None)
             .unwrap_or_else(|| panic!("{layout} is not seen in {shapes:?}"));
         assert_eq!(
-            (guess.layout, guess.classes),
+            (guess.layout, guess.found.classes),
             (layout, classes),
             "{shapes:?}: {}",
-            guess.reason
+            guess.found.reason
         );
         // Every other matching layout must load too when it is requested.
         for other in candidate_layouts(&network, None) {
@@ -207,6 +210,7 @@ fn every_family_is_inferred_and_its_template_loads() {
             assert_eq!(
                 spec.output.tensors.len(),
                 other
+                    .found
                     .tensors
                     .iter()
                     .map(|role| role.names.len())
@@ -223,14 +227,14 @@ fn every_family_of_the_table_is_inferred_from_some_shape() {
         .flat_map(|(network, ..)| candidate_layouts(network, None))
         .map(|guess| guess.layout)
         .collect();
-    for family in &FAMILIES {
+    for layout in LAYOUTS {
         assert!(
-            guessed.contains(&family.layout),
+            guessed.contains(&layout.name),
             "{} is never guessed",
-            family.layout
+            layout.name
         );
     }
-    let is_known = |layout: &&&str| families::find(layout).is_none();
+    let is_known = |layout: &&&str| layouts::find(layout).is_none();
     assert_eq!(
         guessed.iter().find(is_known),
         None,
@@ -247,11 +251,14 @@ fn pair_of_one_stride_is_fcos_and_loads() {
         outputs.extend(extra.then(|| map("center", 1)));
         let network = network(512, outputs);
         let guess = infer_layout(&network, None).expect("FCOS");
-        assert_eq!((guess.layout, guess.classes), ("fcos", 3), "{stride}");
+        assert_eq!((guess.layout, guess.found.classes), ("fcos", 3), "{stride}");
         assert!(
-            guess.reason.contains(&format!("at strides [{stride}]")),
+            guess
+                .found
+                .reason
+                .contains(&format!("at strides [{stride}]")),
             "{}",
-            guess.reason
+            guess.found.reason
         );
         let mut wanted = vec!["heat", "sides"];
         wanted.extend(extra.then_some("center"));
@@ -274,6 +281,7 @@ fn centers_scores_and_boxes_of_one_class_are_distinguished_by_name() {
     let outputs = [maps("center", 1), maps("score", 1), maps("box", 4)].concat();
     let guess = infer_layout(&network(512, outputs), None).expect("FCOS");
     let names: Vec<&str> = guess
+        .found
         .tensors
         .iter()
         .map(|role| role.names[0].as_str())
@@ -318,9 +326,9 @@ fn metadata_names_become_labels_when_they_are_as_many_as_the_classes() {
     let draft = ModelYamlTemplate::new(&network, None, None, None).expect("YOLOv8");
     assert_eq!(draft.labels(), ["class_0", "class_1"]);
     assert!(
-        draft.inferred().reason.contains("not as many"),
+        draft.inferred().found.reason.contains("not as many"),
         "{}",
-        draft.inferred().reason
+        draft.inferred().found.reason
     );
 }
 

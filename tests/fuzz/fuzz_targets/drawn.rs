@@ -4,16 +4,18 @@
 //! Most networks drawn have the tensors that their layout wants, or nothing behind the checks of a head would be reached;
 //! some have an axis or a type too few, too many or changed. It judges nothing. Called by the target `layouts`.
 
+use std::sync::Arc;
+
 use jetwatch_detect::decoders::DType;
 use jetwatch_detect::decoders::boxes::BoxUnit;
-use jetwatch_detect::decoders::darknet_grids::DarknetGridsParameters;
-use jetwatch_detect::decoders::detectnet_v2::DetectNetParameters;
-use jetwatch_detect::decoders::detr::{DetrActivation, DetrParameters};
-use jetwatch_detect::decoders::fcos::{FcosParameters, FcosScore};
-use jetwatch_detect::decoders::gfl::{CellCenter, GflParameters, GflTensors};
-use jetwatch_detect::decoders::nms_plugin::{NmsPlugin, NmsPluginParameters};
-use jetwatch_detect::decoders::spec::OutputLayout;
-use jetwatch_detect::decoders::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
+use jetwatch_detect::layouts::darknet::grids::DarknetGridsParameters;
+use jetwatch_detect::layouts::detectnet_v2::DetectNetParameters;
+use jetwatch_detect::layouts::detr::{DetrActivation, DetrParameters};
+use jetwatch_detect::layouts::fcos::{FcosParameters, FcosScore};
+use jetwatch_detect::layouts::gfl::{CellCenter, GflParameters, GflTensors};
+use jetwatch_detect::layouts::nms_plugin::{NmsPlugin, NmsPluginParameters};
+use jetwatch_detect::layouts::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
+use jetwatch_detect::layouts::{self, OutputLayout};
 use jetwatch_types::Size;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 
@@ -31,7 +33,7 @@ const MAX_ROWS: usize = 150;
 /// A network and what it gives for one picture.
 #[derive(Debug)]
 pub struct Drawn {
-    pub layout: OutputLayout,
+    pub layout: Arc<dyn OutputLayout>,
     pub input: Size,
     pub classes: usize,
     pub tensors: Vec<Tensor>,
@@ -81,29 +83,41 @@ fn layout(
     family: u32,
     input: Size,
     classes: usize,
-) -> Result<(OutputLayout, Shapes)> {
+) -> Result<(Arc<dyn OutputLayout>, Shapes)> {
     let rows = |bytes: &mut Unstructured<'_>| bytes.int_in_range(0..=MAX_ROWS);
-    let (layout, shapes) = match family {
+    let (layout, shapes): (Arc<dyn OutputLayout>, Vec<Vec<usize>>) = match family {
         0 => {
             let rows = [8, 16, 32].map(|stride| cells(input, stride)).iter().sum();
-            (OutputLayout::Yolox, vec![vec![rows, 5 + classes]])
+            (
+                Arc::new(layouts::yolox::RawRows),
+                vec![vec![rows, 5 + classes]],
+            )
         }
         1 => {
             let strides = strides(bytes, 8, 3)?;
             (
-                OutputLayout::YoloxGrids,
+                Arc::new(layouts::yolox::grids::RawGrids),
                 planes(input, &strides, 5 + classes),
             )
         }
-        2 => (OutputLayout::Yolov5, vec![vec![rows(bytes)?, 5 + classes]]),
-        3 => (OutputLayout::Yolov8, vec![vec![4 + classes, rows(bytes)?]]),
+        2 => (
+            Arc::new(layouts::yolov5::Rows),
+            vec![vec![rows(bytes)?, 5 + classes]],
+        ),
+        3 => (
+            Arc::new(layouts::yolov8::Planes),
+            vec![vec![4 + classes, rows(bytes)?]],
+        ),
         4 => {
             let rows = rows(bytes)?;
             let boxes = match bytes.arbitrary()? {
                 true => vec![rows, 1, 4],
                 false => vec![rows, 4],
             };
-            (OutputLayout::Darknet, vec![boxes, vec![rows, classes]])
+            (
+                Arc::new(layouts::darknet::DecodedBoxes),
+                vec![boxes, vec![rows, classes]],
+            )
         }
         5 => darknet_grids(bytes, input, classes)?,
         6 => {
@@ -115,24 +129,27 @@ fn layout(
                 shapes.extend(planes(input, &strides, 1));
             }
             let grids = strides.len();
-            (OutputLayout::Fcos(FcosParameters { grids, score }), shapes)
+            (Arc::new(FcosParameters { grids, score }), shapes)
         }
         7 => {
             let activation = *bytes.choose(&[DetrActivation::Sigmoid, DetrActivation::None])?;
             let rows = rows(bytes)?;
             (
-                OutputLayout::Detr(DetrParameters::Queries { activation }),
+                Arc::new(DetrParameters::Queries { activation }),
                 vec![vec![rows, classes], vec![rows, 4]],
             )
         }
         8 => (
-            OutputLayout::Detr(DetrParameters::Joined),
+            Arc::new(DetrParameters::Joined),
             vec![vec![rows(bytes)?, 4 + classes]],
         ),
         9 => return ranked(bytes),
         10 => return nms_plugin(bytes),
         11 | 12 => gfl(bytes, family == 11, input, classes)?,
-        13 => (OutputLayout::PicoDetNms, vec![vec![rows(bytes)?, 6]]),
+        13 => (
+            Arc::new(layouts::gfl::finished::FinishedRows),
+            vec![vec![rows(bytes)?, 6]],
+        ),
         14 => {
             let parameters = DetectNetParameters {
                 box_norm: *bytes.choose(&[35.0, 0.01, 1000.0])?,
@@ -141,11 +158,14 @@ fn layout(
             let stride = *bytes.choose(&[16, 8, 32])?;
             let mut shapes = planes(input, &[stride], classes);
             shapes.extend(planes(input, &[stride], 4 * classes));
-            (OutputLayout::DetectNetV2(parameters), shapes)
+            (Arc::new(parameters), shapes)
         }
         15 => {
             let (h, w) = (bytes.int_in_range(0..=14)?, bytes.int_in_range(0..=14)?);
-            (OutputLayout::FastestDet, vec![vec![5 + classes, h, w]])
+            (
+                Arc::new(layouts::fastestdet::Planes),
+                vec![vec![5 + classes, h, w]],
+            )
         }
         _ => ssd(bytes, classes)?,
     };
@@ -156,7 +176,7 @@ fn darknet_grids(
     bytes: &mut Unstructured<'_>,
     input: Size,
     classes: usize,
-) -> Result<(OutputLayout, Vec<Vec<usize>>)> {
+) -> Result<(Arc<dyn OutputLayout>, Vec<Vec<usize>>)> {
     let mut strides = strides(bytes, 8, 3)?;
     if bytes.arbitrary()? {
         strides.reverse();
@@ -175,17 +195,17 @@ fn darknet_grids(
         parameters.scale_x_y.push(*bytes.choose(&[1.0, 1.05, 2.0])?);
         shapes.extend(planes(input, &[stride], count * (5 + classes)));
     }
-    Ok((OutputLayout::DarknetGrids(parameters), shapes))
+    Ok((Arc::new(parameters), shapes))
 }
 
-fn ranked(bytes: &mut Unstructured<'_>) -> Result<(OutputLayout, Shapes)> {
+fn ranked(bytes: &mut Unstructured<'_>) -> Result<(Arc<dyn OutputLayout>, Shapes)> {
     let rows = bytes.int_in_range(0..=MAX_ROWS)?;
     let whole = *bytes.choose(&[I64, I32])?;
     let shapes = vec![(whole, vec![rows]), (F32, vec![rows, 4]), (F32, vec![rows])];
-    Ok((OutputLayout::Detr(DetrParameters::Ranked), shapes))
+    Ok((Arc::new(DetrParameters::Ranked), shapes))
 }
 
-fn nms_plugin(bytes: &mut Unstructured<'_>) -> Result<(OutputLayout, Shapes)> {
+fn nms_plugin(bytes: &mut Unstructured<'_>) -> Result<(Arc<dyn OutputLayout>, Shapes)> {
     let plugin = *bytes.choose(&[NmsPlugin::Efficient, NmsPlugin::Batched])?;
     let box_unit = *bytes.choose(&[BoxUnit::Pixels, BoxUnit::Normalized])?;
     let rows = bytes.int_in_range(0..=MAX_ROWS)?;
@@ -201,7 +221,7 @@ fn nms_plugin(bytes: &mut Unstructured<'_>) -> Result<(OutputLayout, Shapes)> {
         (classes, vec![rows]),
     ];
     let parameters = NmsPluginParameters { plugin, box_unit };
-    Ok((OutputLayout::NmsPlugin(parameters), shapes))
+    Ok((Arc::new(parameters), shapes))
 }
 
 fn gfl(
@@ -209,7 +229,7 @@ fn gfl(
     is_joined: bool,
     input: Size,
     classes: usize,
-) -> Result<(OutputLayout, Vec<Vec<usize>>)> {
+) -> Result<(Arc<dyn OutputLayout>, Vec<Vec<usize>>)> {
     let reg_max = bytes.int_in_range(1..=16)?;
     let sides = 4 * (reg_max + 1);
     let strides = strides(bytes, 8, 4)?;
@@ -228,10 +248,13 @@ fn gfl(
         reg_max,
         center,
     };
-    Ok((OutputLayout::Gfl(parameters), shapes))
+    Ok((Arc::new(parameters), shapes))
 }
 
-fn ssd(bytes: &mut Unstructured<'_>, classes: usize) -> Result<(OutputLayout, Vec<Vec<usize>>)> {
+fn ssd(
+    bytes: &mut Unstructured<'_>,
+    classes: usize,
+) -> Result<(Arc<dyn OutputLayout>, Vec<Vec<usize>>)> {
     let rows = bytes.int_in_range(0..=MAX_ROWS)?;
     let background = *bytes.choose(&[
         SsdBackground::First,
@@ -258,7 +281,7 @@ fn ssd(bytes: &mut Unstructured<'_>, classes: usize) -> Result<(OutputLayout, Ve
         activation,
     };
     Ok((
-        OutputLayout::Ssd(parameters),
+        Arc::new(parameters),
         vec![vec![rows, 4], vec![rows, row_len]],
     ))
 }

@@ -9,12 +9,14 @@
 mod drawn;
 mod numbers;
 
+use std::any::Any;
+
 use jetwatch_detect::decode::{DecodeParams, Decoder};
-use jetwatch_detect::decoders::spec::OutputLayout;
-use jetwatch_detect::decoders::ssd::{SsdActivation, SsdBackground};
 use jetwatch_detect::decoders::{
     DecodeDiagnostics, MAX_SCORE, OutputDecoder, TensorShape, TensorView,
 };
+use jetwatch_detect::layouts::OutputLayout;
+use jetwatch_detect::layouts::ssd::{SsdActivation, SsdBackground, SsdParameters};
 use jetwatch_detect::{Candidate, ClassFilter, nms};
 use jetwatch_types::{Letterbox, Placement, Size, area, intersection_over_union};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
@@ -68,9 +70,9 @@ fn decode_drawn(bytes: &mut Unstructured<'_>) -> Result<()> {
 
     let (candidates, decoded) = run(&*head, &tensors, limits.score_threshold, &limits.filter);
     check_candidates(&candidates, &limits, drawn.classes);
-    check_notes(&decoded, &tensors, &drawn.layout);
+    check_notes(&decoded, &tensors, &*drawn.layout);
     let (more, _) = run(&*head, &tensors, lower, &limits.filter);
-    check_lower(&candidates, &more, limits.score_threshold, &drawn.layout);
+    check_lower(&candidates, &more, limits.score_threshold, &*drawn.layout);
     check_suppression(&*head, candidates, &limits);
 
     let letterbox = Letterbox::new(
@@ -132,7 +134,7 @@ fn check_candidates(candidates: &[Candidate], limits: &DecodeParams, classes: us
 }
 
 /// What is noted can be looked up, and is what it is called.
-fn check_notes(decoded: &DecodeDiagnostics, tensors: &[TensorView<'_>], layout: &OutputLayout) {
+fn check_notes(decoded: &DecodeDiagnostics, tensors: &[TensorView<'_>], layout: &dyn OutputLayout) {
     assert_eq!(decoded.non_finite > 0, decoded.first_non_finite.is_some());
     let places = [
         decoded.first_non_finite,
@@ -157,7 +159,7 @@ fn check_notes(decoded: &DecodeDiagnostics, tensors: &[TensorView<'_>], layout: 
 }
 
 /// A lower threshold gives the same boxes and others below the higher one.
-fn check_lower(high: &[Candidate], low: &[Candidate], threshold: f32, layout: &OutputLayout) {
+fn check_lower(high: &[Candidate], low: &[Candidate], threshold: f32, layout: &dyn OutputLayout) {
     let mut rest = low.iter();
     for candidate in high {
         assert!(
@@ -169,12 +171,12 @@ fn check_lower(high: &[Candidate], low: &[Candidate], threshold: f32, layout: &O
     // product would pass.
     let surely = threshold * MAX_SCORE * 1.01;
     // The mean of logits beyond all reason is rounded by more than their softmax leaves room for.
-    let is_rough = matches!(
-        layout,
-        OutputLayout::Ssd(parameters)
-            if parameters.activation == SsdActivation::Softmax
+    let is_rough = (layout as &dyn Any)
+        .downcast_ref::<SsdParameters>()
+        .is_some_and(|parameters| {
+            parameters.activation == SsdActivation::Softmax
                 && parameters.background == SsdBackground::None
-    );
+        });
     if is_rough {
         return;
     }

@@ -9,12 +9,12 @@
 use std::path::Path;
 
 use jetwatch_config::{Config, Document};
-use jetwatch_detect::decoders::spec::MAX_TENSORS;
-use jetwatch_detect::decoders::ssd_anchors;
 use jetwatch_detect::graph::{self, Malformed};
+use jetwatch_detect::layouts::ssd::anchors;
+use jetwatch_detect::layouts::{MAX_TENSORS, candidate_layouts};
 use jetwatch_detect::model::{ModelError, ModelSpec};
 use jetwatch_eval::{MotDetection, TrackRow, coco, parse_detections, parse_truth, write_tracks};
-use jetwatch_models::{ModelYamlTemplate, Origin, candidate_layouts, lint};
+use jetwatch_models::{ModelYamlTemplate, Origin, lint};
 use jetwatch_types::TrackId;
 use libfuzzer_sys::{Corpus, fuzz_target};
 
@@ -42,7 +42,7 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
 
 /// A list of anchors.
 fn anchors(text: &str) {
-    match ssd_anchors::read(text) {
+    match anchors::read(text) {
         Ok(anchors) => {
             for anchor in anchors {
                 assert!(
@@ -245,7 +245,7 @@ fn network(bytes: &[u8]) {
         labels_file: None,
     };
     for guess in candidate_layouts(&network, None) {
-        assert!(!guess.reason.is_empty());
+        assert!(!guess.found.reason.is_empty());
         match ModelYamlTemplate::new(&network, Some(guess.layout), None, None) {
             Ok(draft) => {
                 let text = draft.text(origin);

@@ -4,7 +4,7 @@
 //! Decoders compare logits with [`min_logit`] first, so that the exponential is computed only for the few that pass.
 
 /// The logistic function.
-pub(super) fn sigmoid(x: f32) -> f32 {
+pub(crate) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
 }
 
@@ -12,7 +12,7 @@ pub(super) fn sigmoid(x: f32) -> f32 {
 ///
 /// Slightly below the exact value, because rounding must not lose the threshold itself: near 1 the distance of
 /// two neighboring floats is a good part of what is missing to 1.
-pub(super) fn min_logit(threshold: f32) -> f32 {
+pub(crate) fn min_logit(threshold: f32) -> f32 {
     let threshold = (threshold - 2.0 * f32::EPSILON).max(0.0);
     (threshold / (1.0 - threshold)).ln() - 0.001
 }

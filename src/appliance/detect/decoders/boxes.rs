@@ -16,7 +16,7 @@ pub enum BoxUnit {
 
 impl BoxUnit {
     /// Input pixels in one unit, horizontally and vertically.
-    pub(super) fn pixels(self, input: Size) -> [f32; 2] {
+    pub(crate) fn pixels(self, input: Size) -> [f32; 2] {
         match self {
             Self::Pixels => [1.0, 1.0],
             Self::Normalized => [input.width as f32, input.height as f32],
@@ -25,7 +25,7 @@ impl BoxUnit {
 }
 
 /// The corners, `[left, top, right, bottom]` in units of `unit` pixels, in pixels.
-pub(super) fn from_corners(raw: [f32; 4], unit: [f32; 2]) -> Xyxy {
+pub(crate) fn from_corners(raw: [f32; 4], unit: [f32; 2]) -> Xyxy {
     [
         raw[0] * unit[0],
         raw[1] * unit[1],
@@ -35,7 +35,7 @@ pub(super) fn from_corners(raw: [f32; 4], unit: [f32; 2]) -> Xyxy {
 }
 
 /// The corners of the box of center and size, `[x, y, width, height]` in units of `unit` pixels, in pixels.
-pub(super) fn from_center(raw: [f32; 4], unit: [f32; 2]) -> Xyxy {
+pub(crate) fn from_center(raw: [f32; 4], unit: [f32; 2]) -> Xyxy {
     let [x, y, width, height] = raw;
     let (half_w, half_h) = (width * 0.5, height * 0.5);
     from_corners([x - half_w, y - half_h, x + half_w, y + half_h], unit)
@@ -43,7 +43,7 @@ pub(super) fn from_center(raw: [f32; 4], unit: [f32; 2]) -> Xyxy {
 
 /// Index of the number that makes a box invalid: the first of `raw` that is not finite, or the greatest of `raw` if
 /// `xyxy`, computed from it, overflows.
-pub(super) fn first_unbounded(raw: &[f32], xyxy: &Xyxy) -> Option<usize> {
+pub(crate) fn first_unbounded(raw: &[f32], xyxy: &Xyxy) -> Option<usize> {
     if let Some(place) = raw.iter().position(|number| !number.is_finite()) {
         return Some(place);
     }

@@ -10,7 +10,7 @@ use jetwatch_types::Xyxy;
 
 /// Collects the candidates of one image.
 #[derive(Debug)]
-pub(super) struct CandidateCollector<'a> {
+pub(crate) struct CandidateCollector<'a> {
     /// Minimum score of a candidate.
     pub threshold: f32,
     filter: &'a ClassFilter,
@@ -82,7 +82,7 @@ impl<'a> CandidateCollector<'a> {
 }
 
 /// Whether this score is within [`MIN_SCORE`] and [`MAX_SCORE`].
-pub(super) fn is_valid(score: f32) -> bool {
+pub(crate) fn is_valid(score: f32) -> bool {
     (MIN_SCORE..=MAX_SCORE).contains(&score)
 }
 

@@ -10,10 +10,10 @@ use crate::{Candidate, ClassFilter};
 use jetwatch_types::Xyxy;
 
 /// Numbers that are not finite.
-pub(super) const NON_FINITE: [f32; 3] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
+pub(crate) const NON_FINITE: [f32; 3] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
 
 /// A decoder with tensors that fit it.
-pub(super) struct DecoderFixture<H> {
+pub(crate) struct DecoderFixture<H> {
     /// The decoder.
     pub decoder: H,
     /// The numbers of each tensor.
@@ -113,7 +113,7 @@ impl<H: OutputDecoder> DecoderFixture<H> {
 }
 
 /// Decodes `tensors` with `decoder`.
-pub(super) fn decode(
+pub(crate) fn decode(
     decoder: &impl OutputDecoder,
     tensors: &[TensorView<'_>],
     threshold: f32,
@@ -129,7 +129,7 @@ pub(super) fn decode(
 }
 
 /// Shorthand for a candidate.
-pub(super) fn candidate(cell: u32, class: u16, score: f32, xyxy: Xyxy) -> Candidate {
+pub(crate) fn candidate(cell: u32, class: u16, score: f32, xyxy: Xyxy) -> Candidate {
     Candidate {
         cell,
         class,
@@ -139,12 +139,12 @@ pub(super) fn candidate(cell: u32, class: u16, score: f32, xyxy: Xyxy) -> Candid
 }
 
 /// Where a number is that was reported.
-pub(super) fn place(tensor: usize, index: usize) -> Option<ElementIndex> {
+pub(crate) fn place(tensor: usize, index: usize) -> Option<ElementIndex> {
     Some(ElementIndex { tensor, index })
 }
 
 /// `found` are `wanted` within the rounding of exponentials.
-pub(super) fn check_near(found: &[Candidate], wanted: &[Candidate]) {
+pub(crate) fn check_near(found: &[Candidate], wanted: &[Candidate]) {
     assert_eq!(found.len(), wanted.len(), "{found:?}");
     for (found, wanted) in found.iter().zip(wanted) {
         assert_eq!((found.cell, found.class), (wanted.cell, wanted.class));
@@ -156,10 +156,10 @@ pub(super) fn check_near(found: &[Candidate], wanted: &[Candidate]) {
 }
 
 /// Axes of tensors that are refused, their type, the tensor that is named, and what is expected of it.
-pub(super) type Refused<'a> = (&'a [&'a [usize]], DType, usize, &'a str);
+pub(crate) type Refused<'a> = (&'a [&'a [usize]], DType, usize, &'a str);
 
 /// `make` refuses the tensors of each case, with `advice` in its text.
-pub(super) fn check_refused<H>(
+pub(crate) fn check_refused<H>(
     make: impl Fn(&[TensorShape<'_>]) -> Result<H, Mismatch>,
     advice: &str,
     cases: &[Refused<'_>],

@@ -11,7 +11,7 @@ const MAX_STRIDE: u32 = 256;
 
 /// One grid over the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Grid {
+pub(crate) struct Grid {
     /// Distance of cells in pixels.
     pub stride: u32,
     /// Cells in a row.

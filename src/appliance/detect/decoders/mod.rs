@@ -1,37 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Output decoders: one file per family of networks. Pure.
+//! What the decoders of all [layouts](super::layouts) have in common. Pure.
 //!
 //! An [`OutputDecoder`] is created once, from `model.yaml` and the shapes of the outputs of a first run, and then
 //! decodes each image: tensors in, [`Candidate`]s in input pixels out. It neither suppresses nor clips nor
 //! maps to source pixels; [`decode`](super::decode) does that for all layouts.
 
-mod activation;
+pub(crate) mod activation;
 pub mod boxes;
-mod candidates;
-pub mod classifier;
-pub mod darknet;
-pub mod darknet_grids;
-pub mod detectnet_v2;
-pub mod detr;
-pub mod embedding;
-pub mod fastestdet;
-pub mod fcos;
+pub(crate) mod candidates;
 #[cfg(test)]
-mod fixture;
-pub mod gfl;
-mod grids;
-pub mod nms_plugin;
-pub mod picodet_nms;
-mod rows;
+pub(crate) mod fixture;
+pub(crate) mod grids;
+pub(crate) mod rows;
 mod shape;
-pub mod spec;
-pub mod ssd;
-pub mod ssd_anchors;
-mod tensors;
-pub mod yolov5;
-pub mod yolov8;
-pub mod yolox;
-pub mod yolox_grids;
+pub(crate) mod tensors;
 
 use std::fmt::Debug;
 
@@ -125,7 +107,7 @@ pub trait OutputDecoder: Debug + Send {
         true
     }
 
-    /// The vector of the image, where the layout is [`embedding`].
+    /// The vector of the image, where the layout is [`embedding`](super::layouts::embedding).
     fn embedding<'t>(&self, _tensors: &[TensorView<'t>]) -> Option<&'t [f32]> {
         None
     }

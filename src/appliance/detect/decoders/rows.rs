@@ -7,14 +7,14 @@ use jetwatch_pixels::argmax::{Span, argmax};
 use jetwatch_types::Xyxy;
 
 /// Numbers of a row before the classes: four of the box, and the objectness.
-pub(super) const BEFORE_CLASSES: usize = 5;
+pub(crate) const BEFORE_CLASSES: usize = 5;
 
 /// Decodes the boxes of `rows`, each `[four numbers of the box, objectness, class 0, class 1, …]` with `row_len` numbers.
 /// `decode_box` returns the box of the row with the given index. The score is objectness times best class.
 ///
 /// Rows whose objectness is below the threshold are skipped, because none of their classes can reach it.
 #[inline(always)]
-pub(super) fn decode(
+pub(crate) fn decode(
     rows: &[f32],
     row_len: usize,
     collector: &mut CandidateCollector<'_>,
@@ -42,7 +42,7 @@ pub(super) fn decode(
 
 /// Index of the number of a box that is not finite, or that makes an edge infinite. Checks numbers and box: a
 /// logarithm of -∞ gives a box that is finite and empty.
-pub(super) fn first_non_finite(raw: &[f32; 4], xyxy: &Xyxy) -> Option<usize> {
+pub(crate) fn first_non_finite(raw: &[f32; 4], xyxy: &Xyxy) -> Option<usize> {
     if raw.iter().chain(xyxy).all(|number| number.is_finite()) {
         return None;
     }
@@ -52,7 +52,7 @@ pub(super) fn first_non_finite(raw: &[f32; 4], xyxy: &Xyxy) -> Option<usize> {
 }
 
 /// The box of this center and size.
-pub(super) fn from_center([x, y, w, h]: [f32; 4]) -> Xyxy {
+pub(crate) fn from_center([x, y, w, h]: [f32; 4]) -> Xyxy {
     let (half_w, half_h) = (w * 0.5, h * 0.5);
     [x - half_w, y - half_h, x + half_w, y + half_h]
 }

@@ -6,7 +6,7 @@
 use super::{DType, Mismatch, TensorShape, TensorView};
 
 /// Fails unless the network has exactly `wanted` output tensors. `roles` names them in the layout's order.
-pub(super) fn check_count(
+pub(crate) fn check_count(
     shapes: &[TensorShape<'_>],
     wanted: usize,
     roles: &str,
@@ -25,7 +25,7 @@ pub(super) fn check_count(
 /// Fails unless tensor number `tensor` has elements of `element` and the axes `wanted`.
 ///
 /// An axis of `None` may have any length. Each axis has a word for the error.
-pub(super) fn check_axes(
+pub(crate) fn check_axes(
     shapes: &[TensorShape<'_>],
     tensor: usize,
     element: DType,
@@ -57,7 +57,7 @@ pub(super) fn check_axes(
 }
 
 /// The type as networks write it.
-pub(super) fn element_name(element: DType) -> &'static str {
+pub(crate) fn element_name(element: DType) -> &'static str {
     match element {
         DType::F32 => "float32",
         DType::I32 => "int32",
@@ -66,7 +66,7 @@ pub(super) fn element_name(element: DType) -> &'static str {
 }
 
 /// The floats of tensor number `tensor`. Panics when it has another type or not `len` elements.
-pub(super) fn floats<'a>(tensors: &[TensorView<'a>], tensor: usize, len: usize) -> &'a [f32] {
+pub(crate) fn floats<'a>(tensors: &[TensorView<'a>], tensor: usize, len: usize) -> &'a [f32] {
     let TensorView::F32(numbers) = tensors[tensor] else {
         panic!("tensor {tensor} was checked to hold 32-bit floats");
     };

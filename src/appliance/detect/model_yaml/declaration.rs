@@ -6,14 +6,14 @@
 
 use std::path::PathBuf;
 
-use jetwatch_config::{Map, Section, ValueType, Words};
+use jetwatch_config::{Section, Unit, ValueType, Words};
 use jetwatch_files::Sha256Digest;
 use jetwatch_types::Placement;
 
-use super::{inside, is_filled, output, parameters, sha256};
-use crate::decoders::detectnet_v2::DetectNetParameters;
-use crate::decoders::ssd::SsdBackground;
+use super::{CLASSIFIER_SIDES, sha256};
+use crate::layouts::keys::OutputKeys;
 use crate::model::{ColorOrder, InputElement, License};
+use crate::yaml_values::{elsewhere, inside, is_filled};
 
 /// The outermost map.
 #[derive(Section)]
@@ -77,10 +77,10 @@ pub(super) struct InputKeys {
     #[key(text = "a further input's name in the network", check = is_filled)]
     pub(super) scales_name: Option<String>,
     /// Width of the input, a multiple of what the layout of the output demands; 32 at least for detectors.
-    #[key(value = output::SIDE, required, read = elsewhere)]
+    #[key(value = SIDE, required, read = elsewhere)]
     pub(super) width: (),
     /// Height of the input, as width.
-    #[key(value = output::SIDE, required, read = elsewhere)]
+    #[key(value = SIDE, required, read = elsewhere)]
     pub(super) height: (),
     /// Order of the three planes.
     pub(super) color: ColorOrder,
@@ -102,6 +102,13 @@ pub(super) struct InputKeys {
     #[key(required)]
     pub(super) letterbox: LetterboxKeys,
 }
+
+/// The type of `width` and `height`, whose range depends on the layout.
+const SIDE: ValueType = ValueType::Integer {
+    min: *CLASSIFIER_SIDES.start(),
+    max: *CLASSIFIER_SIDES.end(),
+    unit: Unit::Of("pixels"),
+};
 
 /// Order of the axes of the input.
 #[derive(Clone, Copy, Words)]
@@ -155,171 +162,3 @@ const WEIGHTS: ValueType = ValueType::Other {
     form: WEIGHTS_FORM,
     schema: r#"{"type": "object", "additionalProperties": {"type": "string", "pattern": "^[0-9A-Fa-f]{64}$"}}"#,
 };
-
-/// `output`: the keys of all layouts. Each has some of them.
-#[derive(Section)]
-#[section(also = AnchorsKey, also = ScaleKey, also = ActivationKey, also = BoxesAreKey)]
-#[section(also = GflKeys, also = DetectNetParameters, also = SsdKeys)]
-#[expect(dead_code, reason = "declares the keys only")]
-pub(super) struct OutputKeys {
-    /// What the tensors mean.
-    #[key(value = ValueType::Words(&output::LAYOUT_WORDS), required, read = elsewhere)]
-    layout: (),
-    /// Layouts with one tensor: its name in the network.
-    #[key(text = output::TENSOR, check = is_filled)]
-    name: Option<String>,
-    /// Layouts with several tensors: their names by role.
-    #[key(value = ValueType::Map(TensorKeys::KEYS), read = elsewhere)]
-    tensors: Option<()>,
-}
-
-/// `output.tensors`: the roles of all layouts. Each has some of them.
-#[derive(Section)]
-#[expect(dead_code, reason = "declares the keys only")]
-struct TensorKeys {
-    /// Boxes.
-    #[key(value = TENSORS, read = elsewhere)]
-    boxes: Option<()>,
-    /// Scores of the classes.
-    #[key(value = TENSORS, read = elsewhere)]
-    scores: Option<()>,
-    /// Layouts yolox, yolov3 and yolov4: boxes and scores of each grid in one tensor.
-    #[key(value = TENSORS, read = elsewhere)]
-    grids: Option<()>,
-    /// Layout fcos: centerness of each grid. Default: the scores have it already.
-    #[key(value = TENSORS, read = elsewhere)]
-    centerness: Option<()>,
-    /// Layout detr: classes of the ranked boxes.
-    #[key(value = TENSORS, read = elsewhere)]
-    labels: Option<()>,
-    /// Layouts efficient_nms and batched_nms: number of detections.
-    #[key(value = TENSORS, read = elsewhere)]
-    count: Option<()>,
-    /// Layouts efficient_nms and batched_nms: classes of the detections.
-    #[key(value = TENSORS, read = elsewhere)]
-    classes: Option<()>,
-}
-
-const TENSORS: ValueType = ValueType::Other {
-    form: "the tensor's name in the network, or a list with one for each grid",
-    schema: r#"{"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1}]}"#,
-};
-
-/// Of darknet's layouts.
-#[derive(Section)]
-#[expect(dead_code, reason = "declares the keys only")]
-pub(super) struct AnchorsKey {
-    /// Layouts yolov3 and yolov4 with grids: width and height of each anchor in input pixels, one list for each grid. Default: those of the tiny networks, for two grids.
-    #[key(value = ANCHORS, read = elsewhere)]
-    anchors: Option<()>,
-}
-
-const ANCHORS: ValueType = ValueType::Other {
-    form: "for each grid a list such as [81, 82, 135, 169]",
-    schema: r#"{"type": "array", "minItems": 1, "items": {"type": "array", "items": {"type": "number", "minimum": 1, "maximum": 8192}}}"#,
-};
-
-/// Of YOLOv4.
-#[derive(Section)]
-#[expect(dead_code, reason = "declares the keys only")]
-pub(super) struct ScaleKey {
-    /// Layout yolov4 with grids: factor of the box centers' range, one for all grids or for each. Default: 1.05.
-    #[key(value = SCALE, read = elsewhere)]
-    scale_x_y: Option<()>,
-}
-
-const SCALE: ValueType = ValueType::Other {
-    form: "one number from 1 to 2 or a list with one for each grid",
-    schema: r#"{"anyOf": [{"type": "number", "minimum": 1, "maximum": 2}, {"type": "array", "items": {"type": "number", "minimum": 1, "maximum": 2}}]}"#,
-};
-
-/// Of the layouts whose scores are raw.
-#[derive(Section)]
-#[expect(dead_code, reason = "declares the keys only")]
-pub(super) struct ActivationKey {
-    /// Layouts detr and ssd: what turns the tensor's values into scores; softmax for ssd only. Required for ssd. Default: sigmoid for detr.
-    #[key(value = ValueType::Words(&["sigmoid", "softmax", "none"]), read = elsewhere)]
-    activation: Option<()>,
-}
-
-/// Of the layouts that know several units of boxes.
-#[derive(Section)]
-#[expect(dead_code, reason = "declares the keys only")]
-pub(super) struct BoxesAreKey {
-    /// Layouts efficient_nms, batched_nms and ssd: unit of the boxes; deltas, which refer to anchors, for ssd only. Required for batched_nms. Default: pixels for efficient_nms, deltas for ssd.
-    #[key(value = ValueType::Words(&["pixels", "normalized", "deltas"]), read = elsewhere)]
-    boxes_are: Option<()>,
-}
-
-/// Of the layouts with generalized focal loss.
-#[derive(Section)]
-pub(super) struct GflKeys {
-    /// Layouts nanodet and picodet with tensors by role: last bin of the distances' distribution.
-    #[key(range = 1..=64, default = 7)]
-    pub(super) reg_max: usize,
-}
-
-/// Of the layout `ssd`.
-#[derive(Section)]
-#[section(also = DeltaKeys)]
-pub(super) struct SsdKeys {
-    /// Layout ssd: where the class of the background stands among the scores.
-    #[key(default = "first")]
-    pub(super) background: SsdBackground,
-}
-
-/// How deltas become boxes.
-#[derive(Section)]
-#[section(also = GridKeys)]
-#[expect(dead_code, reason = "declares the keys only")]
-pub(super) struct DeltaKeys {
-    /// Layout ssd: factors of the deltas of x, y, width and height. Default: 0.1, 0.1, 0.2, 0.2.
-    #[key(value = numbers(parameters::VARIANCES_FORM), read = elsewhere)]
-    variances: Option<()>,
-    /// Layout ssd: file in the model's folder with an anchor in each line: x, y, width and height as parts of the input. Default: anchors are computed from the following keys.
-    #[key(value = ValueType::Path, read = elsewhere)]
-    anchors_file: Option<()>,
-}
-
-/// How anchors are computed.
-#[derive(Section)]
-#[expect(dead_code, reason = "declares the keys only")]
-pub(super) struct GridKeys {
-    /// Layout ssd: cells of each feature map.
-    #[key(value = FEATURE_MAPS, read = elsewhere)]
-    feature_maps: Option<()>,
-    /// Layout ssd: size of the anchors of each feature map, and one more.
-    #[key(value = numbers(parameters::SCALES_FORM), read = elsewhere)]
-    scales: Option<()>,
-    /// Layout ssd: shapes of the anchors of each feature map.
-    #[key(value = RATIOS, read = elsewhere)]
-    aspect_ratios: Option<()>,
-    /// Layout ssd: distance of the cells of each feature map. Default: the input divided by the cells.
-    #[key(value = numbers(parameters::STEPS_FORM), read = elsewhere)]
-    steps: Option<()>,
-    /// Layout ssd: anchors are cut at the edges of the input.
-    #[key(default = false)]
-    clip_anchors: bool,
-}
-
-const FEATURE_MAPS: ValueType = ValueType::Other {
-    form: parameters::MAPS_FORM,
-    schema: r#"{"type": "array", "minItems": 1, "maxItems": 16, "items": {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 1024}, {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 1024}, "minItems": 2, "maxItems": 2}]}}"#,
-};
-
-const RATIOS: ValueType = ValueType::Other {
-    form: parameters::RATIOS_FORM,
-    schema: r#"{"type": "array", "items": {"type": "array", "items": {"type": "number", "minimum": 0.01, "maximum": 100}}}"#,
-};
-
-const fn numbers(form: &'static str) -> ValueType {
-    ValueType::Other {
-        form,
-        schema: r#"{"type": "array", "items": {"type": "number"}}"#,
-    }
-}
-
-/// The reader of keys that depend on others: it reads nothing.
-fn elsewhere<T: Default>(_: &Map<'_>) -> Option<T> {
-    Some(T::default())
-}

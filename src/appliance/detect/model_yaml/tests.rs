@@ -2,7 +2,8 @@
 //! Tests of the keys of `model.yaml`: what is read, what may be left out, and how each mistake is told.
 
 use super::*;
-use crate::model::{ColorOrder, ModelError, OutputLayout, OutputSpec};
+use crate::layouts::{OutputSpec, yolox::RawRows};
+use crate::model::{ColorOrder, ModelError};
 use jetwatch_types::Placement;
 
 /// A description with every key, of which the tests change one thing at a time.
@@ -71,7 +72,7 @@ fn full_model_yaml_is_parsed() {
         spec.output,
         OutputSpec {
             tensors: vec!["output".to_owned()],
-            layout: OutputLayout::Yolox
+            layout: std::sync::Arc::new(RawRows)
         }
     );
     assert_eq!(spec.labels, ["person", "car"]);

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use jetwatch_detect::layouts::LayoutKind;
 use jetwatch_types::{Size, Xyxy};
 
 use super::counters::Counters;
@@ -36,7 +37,8 @@ impl Network {
         let (config, detector) = (&prepared.config, &prepared.prepared);
         let classifier = detector
             .spec()
-            .and_then(|spec| spec.output.layout.classifier());
+            .map(|spec| &spec.output.layout)
+            .filter(|layout| layout.kind() == LayoutKind::Classifier);
         Self {
             name: config.name.as_str().into(),
             labels: detector
@@ -54,7 +56,7 @@ impl Network {
             rule: VoteRule {
                 window: config.vote_frames,
                 threshold: detector.score_threshold(),
-                allow_several: classifier.is_none_or(|scores| scores.allow_several()),
+                allow_several: classifier.is_none_or(|layout| layout.allows_several()),
             },
             is_detector: classifier.is_none(),
             input: detector.input_size(),

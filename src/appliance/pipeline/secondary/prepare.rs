@@ -5,6 +5,7 @@ use crate::PipelineError;
 use jetwatch_config::{
     Backend, Config, DetectorConfig, MAX_CROP_BATCH_SIZE, SecondaryConfig, TensorRtConfig,
 };
+use jetwatch_detect::layouts::LayoutKind;
 use jetwatch_detect::{self as detect, ClassFilter, DetectError, Detector, DetectorFactory};
 use jetwatch_telemetry::{Recorder, thread_names};
 use jetwatch_types::Classes;
@@ -152,7 +153,7 @@ fn check_layout(
 #[must_use]
 pub fn gives_embeddings(prepared: &DetectorFactory) -> bool {
     let spec = prepared.spec();
-    spec.is_some_and(|spec| spec.output.layout.is_embedding())
+    spec.is_some_and(|spec| spec.output.layout.kind() == LayoutKind::Embedding)
 }
 
 /// Takes the network that `tracker.appearance` names out of `networks`, which are all of `config`.

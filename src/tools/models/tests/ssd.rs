@@ -21,7 +21,7 @@ fn labels(count: usize) -> Vec<String> {
 fn drafted(
     network: &Network,
     known: Option<Vec<String>>,
-    background: Option<Background>,
+    background: Option<SsdBackground>,
 ) -> (usize, String) {
     let draft = ModelYamlTemplate::with_background(network, None, None, known, background)
         .unwrap_or_else(|error| panic!("{error}"));
@@ -59,9 +59,9 @@ fn background_is_first_unless_labels_take_every_score() {
 #[test]
 fn background_is_where_the_caller_says() {
     let cases = [
-        (Background::None, 21, "background: none"),
-        (Background::First, 20, "background: first"),
-        (Background::Last, 20, "background: last"),
+        (SsdBackground::None, 21, "background: none"),
+        (SsdBackground::First, 20, "background: first"),
+        (SsdBackground::Last, 20, "background: last"),
     ];
     for (background, classes, line) in cases {
         let found = drafted(&ssd(21), None, Some(background));
@@ -71,7 +71,7 @@ fn background_is_where_the_caller_says() {
     let names = "['person', 'car', 'bus']".to_owned();
     noted.metadata.push(("names".to_owned(), names));
     // The names are of another network then.
-    let found = drafted(&noted, None, Some(Background::Last));
+    let found = drafted(&noted, None, Some(SsdBackground::Last));
     assert_eq!(found, (2, "background: last".to_owned()));
 }
 
@@ -84,15 +84,15 @@ fn background_that_cannot_be_is_an_error() {
     };
     let yolo = network(640, floats(&[("output0", &[1, 84, 8400])]));
     assert!(
-        error(&yolo, None, Background::None)
+        error(&yolo, None, SsdBackground::None)
             .starts_with("--background is given, but the layout is yolov8"),
     );
-    let alone = error(&ssd(1), None, Background::First);
+    let alone = error(&ssd(1), None, SsdBackground::First);
     assert!(
         alone.starts_with("found --background first, expected none"),
         "{alone}"
     );
-    let counted = error(&ssd(21), Some(labels(20)), Background::None);
+    let counted = error(&ssd(21), Some(labels(20)), SsdBackground::None);
     assert!(
         counted.contains("20 labels were given, but the network has 21 classes"),
         "{counted}"

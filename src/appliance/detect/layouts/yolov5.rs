@@ -8,14 +8,64 @@
 //! box = (x ∓ w/2, y ∓ h/2)     score = objectness · best class
 //! ```
 
-use super::candidates::CandidateCollector;
-use super::rows::{self, BEFORE_CLASSES, from_center};
-use super::tensors::{check_axes, check_count, floats};
-use super::{
-    Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
-    TensorView,
-};
+use std::sync::Arc;
+
+use super::recognize::{Certainty, FOUR, Outputs, Recognized, THREE};
+use super::{CENTERED, DETECTOR, Layout, OutputLayout};
+use crate::decoders::candidates::CandidateCollector;
+use crate::decoders::rows::{self, BEFORE_CLASSES, from_center};
+use crate::decoders::tensors::{check_axes, check_count, floats};
+use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::{Candidate, ClassFilter};
 use jetwatch_types::Size;
+
+/// The layout.
+pub const YOLOV5: Layout = Layout {
+    name: "yolov5",
+    networks: "Ultralytics YOLOv5, YOLOv7 with its grid",
+    needs: "one output [N, 5 + C] with three rows for every cell of the grids of strides 8, 16 and 32",
+    input: CENTERED,
+    read: |_, _, _| Some(Arc::new(Rows)),
+    recognize,
+    ..DETECTOR
+};
+
+fn recognize(outputs: &Outputs<'_>) -> Vec<Recognized> {
+    let Some(matrix) = outputs.matrix() else {
+        return Vec::new();
+    };
+    let (rows, cells) = (matrix.rows, outputs.cells(&THREE));
+    // A raw head has neither: both are part of the decoding of boxes in the network.
+    let decodes = outputs.has_operator(&["Exp", "Softmax"]);
+    let why = if rows == cells && decodes {
+        format!(
+            "{cells} cells of strides 8, 16 and 32, and the network decodes the boxes itself, as YOLOX does when it is \
+             exported with its decoding, and YOLOv6"
+        )
+    } else if rows == 3 * cells || rows == 3 * outputs.cells(&FOUR) {
+        format!("{rows} = three anchors in each cell, with 5 numbers before the classes")
+    } else {
+        return Vec::new();
+    };
+    let classes = matrix.columns.checked_sub(BEFORE_CLASSES as u64);
+    let recognized = matrix.recognized(outputs, Certainty::Likely, classes, &why);
+    recognized.into_iter().collect()
+}
+
+/// Its parameters: none.
+#[derive(Debug)]
+pub struct Rows;
+
+impl OutputLayout for Rows {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(Yolov5::new(input, classes, shapes)?))
+    }
+}
 
 /// Rows of boxes in input pixels for one number of classes.
 #[derive(Debug, Clone)]
@@ -63,8 +113,8 @@ impl OutputDecoder for Yolov5 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{DecoderFixture, candidate, check_refused};
     use super::*;
+    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
 
     const INPUT: Size = Size::new(64, 64);
     const ROW: usize = 7;

@@ -12,15 +12,14 @@
 //!
 //! The sigmoid is computed only for what can reach the threshold: objectness is compared as a logit.
 
-use super::activation::{min_logit, sigmoid};
-use super::candidates::CandidateCollector;
-use super::grids::Grid;
-use super::rows::{BEFORE_CLASSES, first_non_finite, from_center};
-use super::tensors::{check_axes, floats};
-use super::{
-    Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
-    TensorView,
-};
+use super::super::OutputLayout;
+use crate::decoders::activation::{min_logit, sigmoid};
+use crate::decoders::candidates::CandidateCollector;
+use crate::decoders::grids::Grid;
+use crate::decoders::rows::{BEFORE_CLASSES, first_non_finite, from_center};
+use crate::decoders::tensors::{check_axes, floats};
+use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::{Candidate, ClassFilter};
 use jetwatch_pixels::argmax::argmax;
 use jetwatch_types::Size;
 
@@ -34,6 +33,21 @@ pub struct DarknetGridsParameters {
     pub anchors: Vec<Vec<[f32; 2]>>,
     /// How far centers reach beyond their cell: one factor per grid, 1 for not at all.
     pub scale_x_y: Vec<f32>,
+}
+
+impl OutputLayout for DarknetGridsParameters {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(DarknetGrids::new(self, input, classes, shapes)?))
+    }
+
+    fn side_multiple(&self) -> u32 {
+        32
+    }
 }
 
 /// The grids over one input size for one number of classes.
@@ -162,8 +176,8 @@ impl AnchoredGrid {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{DecoderFixture, candidate, check_near, check_refused, place};
     use super::*;
+    use crate::decoders::fixture::{DecoderFixture, candidate, check_near, check_refused, place};
 
     const INPUT: Size = Size::new(64, 32);
     const PLANES: usize = 5 + 2;

@@ -12,11 +12,146 @@
 //! Each label that is found is a candidate whose box is the whole input, so that later stages are the same as for other
 //! layouts: of exclusive labels the best one, of others all that reach the threshold.
 
-use super::candidates::{CandidateCollector, is_valid};
-use super::tensors::{check_count, element_name, floats};
-use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use std::sync::Arc;
+
+use super::recognize::{self, Certainty, Outputs, Recognized};
+use super::{DETECTOR, IMAGENET, Layout, LayoutKind, OutputLayout, Preprocessing, UNIT};
+use crate::decoders::candidates::{CandidateCollector, is_valid};
+use crate::decoders::tensors::{check_count, element_name, floats};
+use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::{Size, Xyxy};
+
+/// The layout of exclusive labels.
+pub const SOFTMAX: Layout = Layout {
+    name: "softmax",
+    networks: "classifiers trained with ImageNet's mean and deviation",
+    needs: "one output [C], behind the network's own Softmax: one probability for each label of a classifier",
+    kind: LayoutKind::Classifier,
+    input: IMAGENET,
+    score_threshold: 0.5,
+    needs_suppression: false,
+    read: |_, _, _| Some(Arc::new(ClassifierScores::Softmax)),
+    recognize: |outputs| {
+        recognize(outputs, ClassifierScores::Softmax)
+            .into_iter()
+            .collect()
+    },
+    ..DETECTOR
+};
+
+/// The layout of exclusive labels before their softmax.
+pub const LOGITS: Layout = Layout {
+    name: "logits",
+    needs: "one output [C] without a Softmax or Sigmoid behind it: the logits of a classifier with exclusive labels",
+    read: |_, _, _| Some(Arc::new(ClassifierScores::Logits)),
+    recognize: |outputs| {
+        recognize(outputs, ClassifierScores::Logits)
+            .into_iter()
+            .collect()
+    },
+    ..SOFTMAX
+};
+
+/// The layout of labels that may apply together.
+pub const SIGMOID: Layout = Layout {
+    name: "sigmoid",
+    needs: "one output [C], behind the network's own Sigmoid: one score for each label of a multi-label classifier",
+    read: |_, _, _| Some(Arc::new(ClassifierScores::Sigmoid)),
+    recognize: |outputs| {
+        recognize(outputs, ClassifierScores::Sigmoid)
+            .into_iter()
+            .collect()
+    },
+    ..SOFTMAX
+};
+
+/// Operators whose outputs are not scores yet. A `LogSoftmax` is one of them: a softmax of its outputs gives the
+/// probabilities.
+const RAW: [&str; 11] = [
+    "Add",
+    "AveragePool",
+    "BatchNormalization",
+    "Conv",
+    "Gemm",
+    "GlobalAveragePool",
+    "LogSoftmax",
+    "MatMul",
+    "QGemm",
+    "ReduceMean",
+    "Sub",
+];
+
+/// Ultralytics trains its classifiers without mean and deviation; its exporter writes the task into the metadata.
+const ULTRALYTICS: (&str, Preprocessing) = ("classifiers of Ultralytics", UNIT);
+
+/// The layouts have the same shape; the operator that computes the scores tells them apart.
+fn recognize(outputs: &Outputs<'_>, scores: ClassifierScores) -> Option<Recognized> {
+    use ClassifierScores::{Logits, Sigmoid, Softmax};
+    let output = outputs.vector()?;
+    let columns = *output.axes.first()?;
+    // The probability of a single label is always 1.
+    if columns == Some(0) || columns == Some(1) && scores != Sigmoid {
+        return None;
+    }
+    let behind = |operator: &str| format!("from the operator {operator}");
+    let (certainty, why) = match (output.made_by, scores) {
+        (Some(operator @ "Softmax"), Softmax)
+        | (Some(operator @ ("Sigmoid" | "HardSigmoid")), Sigmoid) => {
+            (Certainty::Certain, behind(operator))
+        }
+        (Some("Softmax" | "Sigmoid" | "HardSigmoid"), Logits) => return None,
+        (Some(operator @ ("Softmax" | "Sigmoid" | "HardSigmoid")), _) => {
+            (Certainty::Possible, behind(operator))
+        }
+        (Some(operator), Logits) if RAW.contains(&operator) => {
+            // A vector of a high input is rather an embedding.
+            let certainty = match outputs.is_high() {
+                true => Certainty::Possible,
+                false => Certainty::Likely,
+            };
+            let why = "and no Softmax or Sigmoid comes behind it";
+            (certainty, format!("{}, {why}", behind(operator)))
+        }
+        (Some(operator), _) if RAW.contains(&operator) => return None,
+        (other, _) => {
+            let operator = other.unwrap_or("that makes them, which was not found");
+            let why = "which does not show what they are; if they are not probabilities, the daemon reports it: use --layout logits then";
+            (Certainty::Possible, format!("{}, {why}", behind(operator)))
+        }
+    };
+    let count = columns.unwrap_or(outputs.noted_classes());
+    let reason = format!(
+        "output {}: one number for each label, {why}{}",
+        output.shape(),
+        outputs.agrees(count)
+    );
+    let tensors = vec![recognize::single("name", output)];
+    let is_ultralytics = outputs.network.metadata_value("task") == Some("classify");
+    Some(Recognized {
+        origin: is_ultralytics.then_some(ULTRALYTICS),
+        ..Recognized::new(certainty, count, tensors, reason)
+    })
+}
+
+impl OutputLayout for ClassifierScores {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(Classifier::new(*self, input, classes, shapes)?))
+    }
+
+    fn kind(&self) -> LayoutKind {
+        LayoutKind::Classifier
+    }
+
+    fn allows_several(&self) -> bool {
+        self.allow_several()
+    }
+}
 
 /// Kind of scores of a classifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,8 +270,8 @@ impl OutputDecoder for Classifier {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{DecoderFixture, candidate, check_refused, place};
     use super::*;
+    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused, place};
 
     const INPUT: Size = Size::new(64, 32);
     const IMAGE_BOX: Xyxy = [0.0, 0.0, 64.0, 32.0];

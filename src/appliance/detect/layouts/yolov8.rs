@@ -4,15 +4,57 @@
 //! `[4 + classes, boxes]`: four planes with center x and y, width and height in input pixels, then one plane for each class
 //! with its scores after the sigmoid. The numbers of one box are far apart, so the planes are searched in parallel.
 
-use super::candidates::CandidateCollector;
-use super::rows::{first_non_finite, from_center};
-use super::tensors::{check_axes, check_count, floats};
-use super::{
-    Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
-    TensorView,
-};
+use std::sync::Arc;
+
+use super::recognize::{Certainty, Outputs, Recognized, THREE};
+use super::{CENTERED, DETECTOR, Layout, OutputLayout};
+use crate::decoders::candidates::CandidateCollector;
+use crate::decoders::rows::{first_non_finite, from_center};
+use crate::decoders::tensors::{check_axes, check_count, floats};
+use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::{Candidate, ClassFilter};
 use jetwatch_pixels::argmax::{BLOCK, Block, argmax};
 use jetwatch_types::Size;
+
+/// The layout.
+pub const YOLOV8: Layout = Layout {
+    name: "yolov8",
+    networks: "YOLOv8, YOLO11",
+    needs: "one output [4 + C, N] with a column for every cell of the grids of strides 8, 16 and 32",
+    input: CENTERED,
+    read: |_, _, _| Some(Arc::new(Planes)),
+    recognize,
+    ..DETECTOR
+};
+
+fn recognize(outputs: &Outputs<'_>) -> Vec<Recognized> {
+    let cells = outputs.cells(&THREE);
+    let recognized = outputs
+        .matrix()
+        .filter(|matrix| matrix.columns == cells)
+        .and_then(|matrix| {
+            let why =
+                format!("a column for each of {cells} cells, with 4 numbers before the classes");
+            let classes = matrix.rows.checked_sub(4);
+            matrix.recognized(outputs, Certainty::Likely, classes, &why)
+        });
+    recognized.into_iter().collect()
+}
+
+/// Its parameters: none.
+#[derive(Debug)]
+pub struct Planes;
+
+impl OutputLayout for Planes {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(Yolov8::new(input, classes, shapes)?))
+    }
+}
 
 /// Planes before the classes.
 const BEFORE_CLASSES: usize = 4;
@@ -86,8 +128,8 @@ impl OutputDecoder for Yolov8 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{DecoderFixture, candidate, check_refused};
     use super::*;
+    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
 
     const INPUT: Size = Size::new(640, 640);
     /// More than one block, and not a multiple of it.

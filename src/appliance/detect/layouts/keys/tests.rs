@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tests of the keys of `output`: every layout that there is, and the error for each mistake.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use crate::decoders::boxes::BoxUnit;
-use crate::decoders::darknet_grids::DarknetGridsParameters;
-use crate::decoders::detectnet_v2::DetectNetParameters;
-use crate::decoders::detr::{DetrActivation, DetrParameters};
-use crate::decoders::fcos::{FcosParameters, FcosScore};
-use crate::decoders::gfl::{CellCenter, GflParameters, GflTensors};
-use crate::decoders::nms_plugin::{NmsPlugin, NmsPluginParameters};
-use crate::decoders::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
-use crate::model::{OutputLayout, OutputSpec};
+use crate::layouts::darknet::{DecodedBoxes, grids::DarknetGridsParameters};
+use crate::layouts::detectnet_v2::DetectNetParameters;
+use crate::layouts::detr::{DetrActivation, DetrParameters};
+use crate::layouts::fastestdet;
+use crate::layouts::fcos::{FcosParameters, FcosScore};
+use crate::layouts::gfl::finished::FinishedRows;
+use crate::layouts::gfl::{CellCenter, GflParameters, GflTensors};
+use crate::layouts::nms_plugin::{NmsPlugin, NmsPluginParameters};
+use crate::layouts::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
+use crate::layouts::yolov5::Rows;
+use crate::layouts::yolov8;
+use crate::layouts::yolox::{RawRows, grids::RawGrids};
+use crate::layouts::{OutputLayout, OutputSpec};
 use crate::model_yaml::tests::{FULL, parse};
 
 /// What a description with this `output` states of it, or the problems.
@@ -22,34 +30,43 @@ fn output(text: &str) -> Result<OutputSpec, String> {
     }
 }
 
+/// The parameters of a layout that has this type of them.
+fn parameters_of<P: Clone + 'static>(spec: &OutputSpec) -> P {
+    let layout: &dyn Any = &*spec.layout;
+    let found = layout.downcast_ref::<P>().cloned();
+    found.unwrap_or_else(|| panic!("{:?}", spec.layout))
+}
+
+fn layout(parameters: impl OutputLayout + 'static) -> Arc<dyn OutputLayout> {
+    Arc::new(parameters)
+}
+
 #[test]
 fn every_layout_has_its_tensors_in_its_own_order() {
     let gfl = |tensors, reg_max, center| {
-        OutputLayout::Gfl(GflParameters {
+        layout(GflParameters {
             tensors,
             reg_max,
             center,
         })
     };
-    let plugin =
-        |plugin, box_unit| OutputLayout::NmsPlugin(NmsPluginParameters { plugin, box_unit });
-    let fcos = |grids, score| OutputLayout::Fcos(FcosParameters { grids, score });
-    let queries = |activation| OutputLayout::Detr(DetrParameters::Queries { activation });
-    let detectnet =
-        |box_norm, offset| OutputLayout::DetectNetV2(DetectNetParameters { box_norm, offset });
+    let plugin = |plugin, box_unit| layout(NmsPluginParameters { plugin, box_unit });
+    let fcos = |grids, score| layout(FcosParameters { grids, score });
+    let queries = |activation| layout(DetrParameters::Queries { activation });
+    let detectnet = |box_norm, offset| layout(DetectNetParameters { box_norm, offset });
     let separate = |grids| GflTensors::Separate { grids };
     #[rustfmt::skip]
-    let cases: [(&str, OutputLayout, &str); 24] = [
-        ("{layout: yolox, name: a}", OutputLayout::Yolox, "a"),
-        ("{layout: yolox, tensors: {grids: [c, a, b]}}", OutputLayout::YoloxGrids, "c a b"),
-        ("{layout: yolov5, name: a}", OutputLayout::Yolov5, "a"),
-        ("{layout: yolov8, name: a}", OutputLayout::Yolov8, "a"),
-        ("{layout: yolov3, tensors: {scores: s, boxes: b}}", OutputLayout::Darknet, "b s"),
-        ("{layout: yolov4, tensors: {boxes: b, scores: s}}", OutputLayout::Darknet, "b s"),
+    let cases: [(&str, Arc<dyn OutputLayout>, &str); 24] = [
+        ("{layout: yolox, name: a}", layout(RawRows), "a"),
+        ("{layout: yolox, tensors: {grids: [c, a, b]}}", layout(RawGrids), "c a b"),
+        ("{layout: yolov5, name: a}", layout(Rows), "a"),
+        ("{layout: yolov8, name: a}", layout(yolov8::Planes), "a"),
+        ("{layout: yolov3, tensors: {scores: s, boxes: b}}", layout(DecodedBoxes), "b s"),
+        ("{layout: yolov4, tensors: {boxes: b, scores: s}}", layout(DecodedBoxes), "b s"),
         ("{layout: fcos, tensors: {boxes: [c, d], scores: [a, b]}}", fcos(2, FcosScore::Class), "a b c d"),
         ("{layout: fcos, tensors: {centerness: [e], scores: [a], boxes: [c]}}", fcos(1, FcosScore::Centerness), "a c e"),
-        ("{layout: detr, name: a}", OutputLayout::Detr(DetrParameters::Joined), "a"),
-        ("{layout: detr, tensors: {scores: s, labels: l, boxes: b}}", OutputLayout::Detr(DetrParameters::Ranked), "l b s"),
+        ("{layout: detr, name: a}", layout(DetrParameters::Joined), "a"),
+        ("{layout: detr, tensors: {scores: s, labels: l, boxes: b}}", layout(DetrParameters::Ranked), "l b s"),
         ("{layout: detr, tensors: {boxes: b, scores: s}}", queries(DetrActivation::Sigmoid), "s b"),
         ("{layout: detr, tensors: {boxes: b, scores: s}, activation: none}", queries(DetrActivation::None), "s b"),
         ("{layout: efficient_nms, tensors: {count: n, boxes: b, scores: s, classes: c}}", plugin(NmsPlugin::Efficient, BoxUnit::Pixels), "n b s c"),
@@ -60,24 +77,20 @@ fn every_layout_has_its_tensors_in_its_own_order() {
         ("{layout: nanodet, name: a}", gfl(GflTensors::Joined, 7, CellCenter::Corner), "a"),
         ("{layout: nanodet, tensors: {scores: [a, b], boxes: [c, d]}, reg_max: 10}", gfl(separate(2), 10, CellCenter::Middle), "a b c d"),
         ("{layout: picodet, tensors: {scores: [a, b], boxes: [c, d]}}", gfl(separate(2), 7, CellCenter::Middle), "a b c d"),
-        ("{layout: picodet, name: a}", OutputLayout::PicoDetNms, "a"),
+        ("{layout: picodet, name: a}", layout(FinishedRows), "a"),
         ("{layout: detectnet_v2, tensors: {boxes: b, scores: s}}", detectnet(35.0, 0.5), "s b"),
         ("{layout: detectnet_v2, tensors: {boxes: b, scores: s}, box_norm: 20, offset: 0}", detectnet(20.0, 0.0), "s b"),
-        ("{layout: fastestdet, name: a}", OutputLayout::FastestDet, "a"),
+        ("{layout: fastestdet, name: a}", layout(fastestdet::Planes), "a"),
         ("{layout: ssd, tensors: {boxes: b, scores: s}, activation: none, background: none, boxes_are: pixels}",
-         OutputLayout::Ssd(SsdParameters { boxes: SsdBoxes::Decoded(BoxUnit::Pixels), background: SsdBackground::None, activation: SsdActivation::None, }),
+         layout(SsdParameters { boxes: SsdBoxes::Decoded(BoxUnit::Pixels), background: SsdBackground::None, activation: SsdActivation::None, }),
          "b s"),
         ("{layout: ssd, tensors: {boxes: b, scores: s}, activation: softmax, background: last, boxes_are: normalized}",
-         OutputLayout::Ssd(SsdParameters { boxes: SsdBoxes::Decoded(BoxUnit::Normalized), background: SsdBackground::Last, activation: SsdActivation::Softmax, }),
+         layout(SsdParameters { boxes: SsdBoxes::Decoded(BoxUnit::Normalized), background: SsdBackground::Last, activation: SsdActivation::Softmax, }),
          "b s"),
     ];
     for (text, layout, tensors) in cases {
-        let spec = output(text).expect(text);
-        assert_eq!(
-            (spec.layout, spec.tensors.join(" ").as_str()),
-            (layout, tensors),
-            "{text}"
-        );
+        let tensors = tensors.split(' ').map(str::to_owned).collect();
+        assert_eq!(output(text), Ok(OutputSpec { tensors, layout }), "{text}");
     }
 }
 
@@ -87,11 +100,7 @@ fn anchors_of_ssd_are_computed_or_read() {
         let text = format!(
             "{{layout: ssd, tensors: {{boxes: b, scores: s}}, activation: sigmoid, {keys}}}"
         );
-        match output(&text).map(|spec| spec.layout) {
-            Ok(OutputLayout::Ssd(parameters)) => Ok(parameters),
-            Ok(other) => panic!("{other:?}"),
-            Err(error) => Err(error),
-        }
+        output(&text).map(|spec| parameters_of::<SsdParameters>(&spec))
     };
     let computed = "feature_maps: [2, [1, 2]], scales: [0.25, 0.5, 1], aspect_ratios: [[4], []]";
     let parameters = ssd(computed).expect("it is right");
@@ -164,10 +173,8 @@ fn oversized_anchor_tables_are_rejected_before_computation() {
 
 #[test]
 fn darknet_grids_have_the_tiny_anchors_unless_others_are_given() {
-    let parameters = |text: &str| match output(text).expect(text).layout {
-        OutputLayout::DarknetGrids(parameters) => parameters,
-        other => panic!("{text}: {other:?}"),
-    };
+    let parameters =
+        |text: &str| parameters_of::<DarknetGridsParameters>(&output(text).expect(text));
     let coarse = vec![[81.0, 82.0], [135.0, 169.0], [344.0, 319.0]];
     let v3 = parameters("{layout: yolov3, tensors: {grids: [a, b]}}");
     let fine = vec![[10.0, 14.0], [23.0, 27.0], [37.0, 58.0]];

@@ -20,13 +20,194 @@
 //!
 //! The distributions are those of Li et al., "Generalized Focal Loss" (2020).
 
-use super::candidates::CandidateCollector;
-use super::grids::Grid;
-use super::tensors::{check_axes, check_count, floats};
-use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use std::sync::Arc;
+
+use jetwatch_config::{Map, Section};
+
+use self::finished::FinishedRows;
+use super::keys::{TensorForm, Tensors, per_grid};
+use super::recognize::{self, Certainty, FOUR, Outputs, Recognized};
+use super::{DETECTOR, IMAGENET, Layout, OutputLayout, Preprocessing, RAW};
+use crate::decoders::candidates::CandidateCollector;
+use crate::decoders::grids::Grid;
+use crate::decoders::tensors::{check_axes, check_count, floats};
+use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::yaml_values::{FileReader, invalid};
 use crate::{Candidate, ClassFilter};
 use jetwatch_pixels::argmax::{Span, argmax};
 use jetwatch_types::Size;
+
+pub mod finished;
+
+/// The layout of NanoDet.
+pub const NANODET: Layout = Layout {
+    name: "nanodet",
+    networks: "NanoDet-Plus, NanoDet",
+    needs: "one output [N, C + 32] with a row for every cell of the grids of strides 8, 16, 32 and 64, or scores [n, C] \
+            and boxes [n, 32] for each stride",
+    // Blue, green and red as ImageNet's mean and deviation.
+    input: Preprocessing {
+        mean: [103.53, 116.28, 123.675],
+        scale: [0.017_429_2, 0.017_507, 0.017_124_8],
+        ..RAW
+    },
+    tensors: &[
+        TensorForm::Name,
+        TensorForm::Roles(&[per_grid("scores"), per_grid("boxes")]),
+    ],
+    keys: &[GflKeys::KEYS],
+    read: |map, tensors, _| {
+        let parameters = GflParameters::read(map, tensors?)?;
+        Some(Arc::new(parameters))
+    },
+    recognize: |outputs| {
+        let certainty = match outputs.is_paddle() {
+            true => Certainty::Possible,
+            false => Certainty::Likely,
+        };
+        let maps = per_stride(outputs, certainty, "");
+        rows(outputs).into_iter().chain(maps).collect()
+    },
+    ..DETECTOR
+};
+
+/// The layout of PicoDet.
+pub const PICODET: Layout = Layout {
+    name: "picodet",
+    networks: "PicoDet",
+    needs: "scores [n, C] and boxes [n, 32] for each of the strides 8, 16, 32 and 64, or one output [K, 6]",
+    input: IMAGENET,
+    read: read_picodet,
+    recognize: |outputs| {
+        let (certainty, why) = match outputs.is_paddle() {
+            true => (Certainty::Likely, ", from PaddlePaddle"),
+            false => (Certainty::Possible, ""),
+        };
+        let maps = per_stride(outputs, certainty, why);
+        finished_rows(outputs).into_iter().chain(maps).collect()
+    },
+    ..NANODET
+};
+
+/// Numbers of one box: four distributions over 0 to 7.
+const DISTRIBUTIONS: u64 = 32;
+
+/// Of the layouts with generalized focal loss.
+#[derive(Section)]
+pub(crate) struct GflKeys {
+    /// Layouts nanodet and picodet with tensors by role: last bin of the distances' distribution.
+    #[key(range = 1..=64, default = 7)]
+    reg_max: usize,
+}
+
+fn read_picodet(
+    map: &Map<'_>,
+    tensors: Option<&Tensors>,
+    _: FileReader<'_>,
+) -> Option<Arc<dyn OutputLayout>> {
+    if !tensors?.is_name() {
+        return Some(Arc::new(GflParameters::read(map, tensors?)?));
+    }
+    match map.get("reg_max") {
+        Some(node) => invalid(
+            &node,
+            "given for finished boxes",
+            "only together with tensors",
+        ),
+        None => Some(Arc::new(FinishedRows)),
+    }
+}
+
+fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
+    let matrix = outputs.matrix()?;
+    let rows = matrix.rows;
+    if rows != outputs.cells(&FOUR) {
+        return None;
+    }
+    let why =
+        format!("{rows} cells, with {DISTRIBUTIONS} numbers of distributions behind the classes");
+    let classes = matrix.columns.checked_sub(DISTRIBUTIONS);
+    matrix.recognized(outputs, Certainty::Likely, classes, &why)
+}
+
+/// Scores and distributions for each of the strides 8, 16, 32 and 64.
+fn per_stride(outputs: &Outputs<'_>, certainty: Certainty, why: &str) -> Option<Recognized> {
+    let strides = FOUR.get(..outputs.list.len() / 2)?;
+    if strides.len() < 3 || outputs.list.len() != 2 * strides.len() {
+        return None;
+    }
+    let mut scores = Vec::new();
+    let mut boxes = Vec::new();
+    let mut classes = None;
+    for stride in strides {
+        let cells = outputs.cells(&[*stride]);
+        for output in &outputs.list {
+            match *output.axes.as_slice() {
+                [Some(rows), Some(DISTRIBUTIONS)] if rows == cells => boxes.push(output),
+                [Some(rows), Some(columns)]
+                    if rows == cells && *classes.get_or_insert(columns) == columns =>
+                {
+                    scores.push(output);
+                }
+                _ => {}
+            }
+        }
+    }
+    let classes =
+        classes.filter(|_| scores.len() == strides.len() && boxes.len() == strides.len())?;
+    let reason = format!(
+        "scores of {classes} classes and {DISTRIBUTIONS} numbers of distributions for each of {} strides{why}{}",
+        strides.len(),
+        outputs.agrees(classes)
+    );
+    let tensors = vec![
+        recognize::per_grid("scores", &scores),
+        recognize::per_grid("boxes", &boxes),
+    ];
+    Some(Recognized::new(certainty, classes, tensors, reason))
+}
+
+/// Boxes after the suppression that PaddlePaddle exports.
+fn finished_rows(outputs: &Outputs<'_>) -> Option<Recognized> {
+    let list = outputs.suppressed_rows()?;
+    let classes = outputs.noted_classes();
+    if list.columns != 6 || !outputs.is_paddle() || classes == 0 {
+        return None;
+    }
+    let why = format!(
+        "{} rows of 6, from PaddlePaddle: boxes after suppression",
+        list.rows
+    );
+    list.recognized(outputs, Certainty::Likely, Some(classes), &why)
+}
+
+impl GflParameters {
+    fn read(map: &Map<'_>, tensors: &Tensors) -> Option<Self> {
+        let (tensors, center) = match tensors.is_name() {
+            true => (GflTensors::Joined, CellCenter::Corner),
+            false => {
+                let grids = tensors.grids;
+                (GflTensors::Separate { grids }, CellCenter::Middle)
+            }
+        };
+        Some(Self {
+            tensors,
+            reg_max: GflKeys::from_map(map)?.reg_max,
+            center,
+        })
+    }
+}
+
+impl OutputLayout for GflParameters {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(Gfl::new(self, input, classes, shapes)?))
+    }
+}
 
 /// Strides of the grids in one tensor; exports may lack the last.
 const STRIDES: [u32; 4] = [8, 16, 32, 64];
@@ -272,8 +453,8 @@ fn expected(logits: &[f32]) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{DecoderFixture, candidate, check_refused};
     use super::*;
+    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
 
     /// Grids of 8 × 4, 4 × 2, 2 × 1 and 1 × 1 cells: 43 cells.
     const INPUT: Size = Size::new(64, 32);

@@ -1,20 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The raw output of YOLOX with one tensor per grid, as boxes in input pixels. Pure.
 //!
-//! The numbers are those of [`yolox`](super::yolox) before their concatenation: `[5 + classes, h, w]` for each
+//! The numbers are those of [`yolox`](super) before their concatenation: `[5 + classes, h, w]` for each
 //! stride, a plane each for x, y, w, h, objectness and every class, the last two after their sigmoid.
 
-use super::candidates::{CandidateCollector, is_valid};
-use super::grids::Grid;
-use super::rows::{BEFORE_CLASSES, first_non_finite};
-use super::tensors::{check_axes, floats};
-use super::yolox::decode_box;
-use super::{
-    Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
-    TensorView,
-};
+use super::super::OutputLayout;
+use super::decode_box;
+use crate::decoders::candidates::{CandidateCollector, is_valid};
+use crate::decoders::grids::Grid;
+use crate::decoders::rows::{BEFORE_CLASSES, first_non_finite};
+use crate::decoders::tensors::{check_axes, floats};
+use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::{Candidate, ClassFilter};
 use jetwatch_pixels::argmax::argmax;
 use jetwatch_types::Size;
+
+/// One tensor for each grid, which needs no parameters.
+#[derive(Debug)]
+pub struct RawGrids;
+
+impl OutputLayout for RawGrids {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(YoloxGrids::new(input, classes, shapes)?))
+    }
+
+    fn side_multiple(&self) -> u32 {
+        32
+    }
+}
 
 /// Plane of the objectness.
 const OBJECTNESS: usize = 4;
@@ -107,9 +125,9 @@ impl OutputDecoder for YoloxGrids {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{DecoderFixture, check_refused};
-    use super::super::yolox::Yolox;
+    use super::super::Yolox;
     use super::*;
+    use crate::decoders::fixture::{DecoderFixture, check_refused};
 
     const INPUT: Size = Size::new(96, 64);
     const CLASSES: usize = 3;

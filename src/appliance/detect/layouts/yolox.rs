@@ -9,16 +9,91 @@
 //! center = ((x + gx)·s, (y + gy)·s)     size = (eʷ·s, eʰ·s)     score = objectness · best class
 //! ```
 //!
-//! [`grids`]: super::yolox_grids
+//! [`grids`]: self::grids
 
-use super::candidates::CandidateCollector;
-use super::rows::{self, BEFORE_CLASSES};
-use super::tensors::{check_axes, check_count, floats};
-use super::{
-    Candidate, ClassFilter, DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape,
-    TensorView,
+use std::sync::Arc;
+
+use super::keys::{TensorForm, per_grid};
+use super::recognize::{self, Certainty, Outputs, Recognized, THREE};
+use super::{DETECTOR, Layout, OutputLayout, Preprocessing, RAW};
+use crate::decoders::candidates::CandidateCollector;
+use crate::decoders::rows::{self, BEFORE_CLASSES};
+use crate::decoders::tensors::{check_axes, check_count, floats};
+use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::{Candidate, ClassFilter};
+use jetwatch_types::{Placement, Size, Xyxy};
+
+pub mod grids;
+
+/// The layout.
+pub const YOLOX: Layout = Layout {
+    name: "yolox",
+    networks: "YOLOX",
+    needs: "one output [cells, 5 + C] with a row for every cell of the grids of strides 8, 16 and 32, or one output \
+            [5 + C, height, width] for each stride",
+    input: Preprocessing {
+        placement: Placement::TopLeft,
+        ..RAW
+    },
+    tensors: &[TensorForm::Name, TensorForm::Roles(&[per_grid("grids")])],
+    read: |_, tensors, _| {
+        Some(match tensors?.is_name() {
+            true => Arc::new(RawRows),
+            false => Arc::new(grids::RawGrids),
+        })
+    },
+    recognize: |outputs| rows(outputs).into_iter().chain(maps(outputs)).collect(),
+    ..DETECTOR
 };
-use jetwatch_types::{Size, Xyxy};
+
+fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
+    let cells = outputs.cells(&THREE);
+    let matrix = outputs.matrix().filter(|matrix| matrix.rows == cells)?;
+    let certainty = match outputs.has_operator(&["Exp", "Softmax"]) {
+        true => Certainty::Possible,
+        false => Certainty::Likely,
+    };
+    let why = format!("{cells} cells of strides 8, 16 and 32, with 5 numbers before the classes");
+    let classes = matrix.columns.checked_sub(BEFORE_CLASSES as u64);
+    matrix.recognized(outputs, certainty, classes, &why)
+}
+
+fn maps(outputs: &Outputs<'_>) -> Option<Recognized> {
+    let (channels, maps) = outputs.maps(&THREE)?;
+    let classes = channels
+        .checked_sub(BEFORE_CLASSES as u64)
+        .filter(|classes| *classes > 0)?;
+    let reason = format!(
+        "{channels} channels at stride {THREE:?}: one box in each cell, with 5 numbers before the classes{}",
+        outputs.agrees(classes)
+    );
+    // Three anchors in each cell are as likely for a multiple of three.
+    let certainty = match channels.is_multiple_of(3) {
+        true => Certainty::Possible,
+        false => Certainty::Likely,
+    };
+    let tensors = vec![recognize::per_grid("grids", &maps)];
+    Some(Recognized::new(certainty, classes, tensors, reason))
+}
+
+/// One tensor of rows, which needs no parameters.
+#[derive(Debug)]
+pub struct RawRows;
+
+impl OutputLayout for RawRows {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(Yolox::new(input, classes, shapes)?))
+    }
+
+    fn side_multiple(&self) -> u32 {
+        32
+    }
+}
 
 /// Strides of the three grids in pixels.
 const STRIDES: [u32; 3] = [8, 16, 32];
@@ -93,8 +168,8 @@ pub(super) fn decode_box([x, y, w, h]: [f32; 4], [column, line, stride]: [f32; 3
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{DecoderFixture, candidate, check_near, check_refused, place};
     use super::*;
+    use crate::decoders::fixture::{DecoderFixture, candidate, check_near, check_refused, place};
 
     /// 8·4 + 4·2 + 2·1 cells.
     const CELLS: usize = 42;

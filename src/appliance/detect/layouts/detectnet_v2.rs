@@ -17,15 +17,70 @@
 //! The offset is half a pixel, not half a cell, as in training. A cell may have objects of several classes, each a separate
 //! candidate. Candidates come class by class, in the order of the tensor.
 
-use super::boxes::first_unbounded;
-use super::candidates::{CandidateCollector, is_valid};
-use super::grids::Grid;
-use super::tensors::{check_axes, check_count, floats};
-use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use std::sync::Arc;
+
+use super::keys::{TensorForm, single};
+use super::recognize::{self, Certainty, Outputs, Recognized};
+use super::{DETECTOR, Layout, OutputLayout};
+use crate::decoders::boxes::first_unbounded;
+use crate::decoders::candidates::{CandidateCollector, is_valid};
+use crate::decoders::grids::Grid;
+use crate::decoders::tensors::{check_axes, check_count, floats};
+use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_config::Section;
 use jetwatch_pixels::argmax::Span;
 use jetwatch_types::Size;
+
+/// The layout.
+pub const DETECTNET_V2: Layout = Layout {
+    name: "detectnet_v2",
+    networks: "NVIDIA TAO's DetectNet_v2",
+    needs: "scores [C, height, width] and boxes [4 * C, height, width] at stride 16",
+    tensors: &[TensorForm::Roles(&[single("scores"), single("boxes")])],
+    keys: &[DetectNetParameters::KEYS],
+    read: |map, _, _| Some(Arc::new(DetectNetParameters::from_map(map)?)),
+    recognize,
+    ..DETECTOR
+};
+
+fn recognize(outputs: &Outputs<'_>) -> Vec<Recognized> {
+    let [first, second] = outputs.list.as_slice() else {
+        return Vec::new();
+    };
+    let recognized = [(first, second), (second, first)]
+        .into_iter()
+        .find_map(|(scores, boxes)| {
+            let classes = outputs.channels_at(scores, 16)?;
+            (outputs.channels_at(boxes, 16)? == 4 * classes).then(|| {
+                let reason = format!(
+                    "scores {} and four times as many numbers of boxes at stride 16",
+                    scores.shape()
+                );
+                let tensors = vec![
+                    recognize::single("scores", scores),
+                    recognize::single("boxes", boxes),
+                ];
+                Recognized::new(Certainty::Certain, classes, tensors, reason)
+            })
+        });
+    recognized.into_iter().collect()
+}
+
+impl OutputLayout for DetectNetParameters {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(DetectNetV2::new(self, input, classes, shapes)?))
+    }
+
+    fn side_multiple(&self) -> u32 {
+        16
+    }
+}
 
 /// Scores that are compared with the threshold at once.
 const PART: usize = 64;
@@ -147,8 +202,8 @@ impl OutputDecoder for DetectNetV2 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{DecoderFixture, candidate, check_refused};
     use super::*;
+    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
 
     /// A grid of 4 × 2 cells of stride 16.
     const INPUT: Size = Size::new(64, 32);

@@ -2,15 +2,14 @@
 //! The keys of the layout `ssd`: what its boxes are relative to, and what is left to do with its scores.
 //!
 //! Its anchors are not in the network. They are computed from the keys `feature_maps`, `scales` and `aspect_ratios`, or
-//! read from a file beside the network. Called by [`parameters`](super::parameters).
+//! read from a file beside the network.
 
-use super::declaration::{DeltaKeys, GridKeys, SsdKeys};
-use super::parameters::{UNITS, numbers_of};
-use super::{FileReader, invalid, relative_path};
+use super::super::keys::UNITS;
+use super::anchors::{self, Anchor, AnchorGrid, AnchorLimit};
+use super::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
 use crate::decoders::boxes::BoxUnit;
-use crate::decoders::ssd::{SsdActivation, SsdBoxes, SsdParameters};
-use crate::decoders::ssd_anchors::{self, Anchor, AnchorGrid, AnchorLimit};
-use jetwatch_config::{KeySpec, Map, Node, Section, Unit};
+use crate::yaml_values::{FileReader, elsewhere, invalid, numbers_of, relative_path};
+use jetwatch_config::{KeySpec, Map, Node, Section, Unit, ValueType};
 
 /// What most networks were trained with.
 const VARIANCES: [f32; 4] = [0.1, 0.1, 0.2, 0.2];
@@ -22,8 +21,68 @@ const MAX_CELLS: i64 = 1024;
 /// before it is told.
 const MAX_ANCHORS: usize = 1_000_000;
 
+/// Of the layout `ssd`.
+#[derive(Section)]
+#[section(also = DeltaKeys)]
+pub(crate) struct SsdKeys {
+    /// Layout ssd: where the class of the background stands among the scores.
+    #[key(default = "first")]
+    background: SsdBackground,
+}
+
+/// How deltas become boxes.
+#[derive(Section)]
+#[section(also = GridKeys)]
+#[expect(dead_code, reason = "declares the keys only")]
+struct DeltaKeys {
+    /// Layout ssd: factors of the deltas of x, y, width and height. Default: 0.1, 0.1, 0.2, 0.2.
+    #[key(value = numbers(VARIANCES_FORM), read = elsewhere)]
+    variances: Option<()>,
+    /// Layout ssd: file in the model's folder with an anchor in each line: x, y, width and height as parts of the input. Default: anchors are computed from the following keys.
+    #[key(value = ValueType::Path, read = elsewhere)]
+    anchors_file: Option<()>,
+}
+
+/// How anchors are computed.
+#[derive(Section)]
+#[expect(dead_code, reason = "declares the keys only")]
+struct GridKeys {
+    /// Layout ssd: cells of each feature map.
+    #[key(value = FEATURE_MAPS, read = elsewhere)]
+    feature_maps: Option<()>,
+    /// Layout ssd: size of the anchors of each feature map, and one more.
+    #[key(value = numbers(SCALES_FORM), read = elsewhere)]
+    scales: Option<()>,
+    /// Layout ssd: shapes of the anchors of each feature map.
+    #[key(value = RATIOS, read = elsewhere)]
+    aspect_ratios: Option<()>,
+    /// Layout ssd: distance of the cells of each feature map. Default: the input divided by the cells.
+    #[key(value = numbers(STEPS_FORM), read = elsewhere)]
+    steps: Option<()>,
+    /// Layout ssd: anchors are cut at the edges of the input.
+    #[key(default = false)]
+    clip_anchors: bool,
+}
+
+const FEATURE_MAPS: ValueType = ValueType::Other {
+    form: MAPS_FORM,
+    schema: r#"{"type": "array", "minItems": 1, "maxItems": 16, "items": {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 1024}, {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 1024}, "minItems": 2, "maxItems": 2}]}}"#,
+};
+
+const RATIOS: ValueType = ValueType::Other {
+    form: RATIOS_FORM,
+    schema: r#"{"type": "array", "items": {"type": "array", "items": {"type": "number", "minimum": 0.01, "maximum": 100}}}"#,
+};
+
+const fn numbers(form: &'static str) -> ValueType {
+    ValueType::Other {
+        form,
+        schema: r#"{"type": "array", "items": {"type": "number"}}"#,
+    }
+}
+
 /// Reads the keys in `map`.
-pub(super) fn read_ssd(map: &Map<'_>, read_text: FileReader<'_>) -> Option<SsdParameters> {
+pub(super) fn read(map: &Map<'_>, read_text: FileReader<'_>) -> Option<SsdParameters> {
     let keys = SsdKeys::from_map(map);
     let activation = required(map, "activation", "softmax, sigmoid or none").and_then(|node| {
         node.one_of(&[
@@ -98,7 +157,7 @@ fn anchors(map: &Map<'_>, read_text: FileReader<'_>) -> Option<Vec<Anchor>> {
     };
     reject(map, GridKeys::KEYS, "only without anchors_file")?;
     let text = read_text(&relative_path(&node)?)?;
-    match ssd_anchors::read(&text) {
+    match anchors::read(&text) {
         Ok(anchors) if anchors.is_empty() => invalid(&node, "no anchor in the file", ANCHOR_LINE),
         Ok(anchors) => Some(anchors),
         Err(bad) => {
@@ -109,7 +168,7 @@ fn anchors(map: &Map<'_>, read_text: FileReader<'_>) -> Option<Vec<Anchor>> {
 }
 
 /// Accepted form of `variances`.
-pub(super) const VARIANCES_FORM: &str = "a list of four: of x, y, width and height";
+const VARIANCES_FORM: &str = "a list of four: of x, y, width and height";
 
 const ANCHOR_LINE: &str = "an anchor in each line: x, y, width and height as parts of the input";
 
@@ -172,17 +231,15 @@ fn computed(map: &Map<'_>) -> Option<Vec<Anchor>> {
         let what = format!("maps with {count} anchors");
         return invalid(&maps_node, &what, &format!("at most {MAX_ANCHORS} in all"));
     }
-    Some(ssd_anchors::generate(&grids, limit))
+    Some(anchors::generate(&grids, limit))
 }
 
-pub(super) const MAPS_FORM: &str =
+const MAPS_FORM: &str =
     "a list of the feature maps, each its number of cells in a row, or [columns, rows]";
-pub(super) const SCALES_FORM: &str =
-    "a number for each feature map and one more, as parts of the input";
-pub(super) const RATIOS_FORM: &str =
+const SCALES_FORM: &str = "a number for each feature map and one more, as parts of the input";
+const RATIOS_FORM: &str =
     "a list for each feature map: width over height of the anchors that are no squares";
-pub(super) const STEPS_FORM: &str =
-    "a number for each feature map: from cell to cell as a part of the input";
+const STEPS_FORM: &str = "a number for each feature map: from cell to cell as a part of the input";
 
 fn feature_maps(node: &Node<'_>) -> Option<Vec<[usize; 2]>> {
     let items = node.items(MAPS_FORM)?;

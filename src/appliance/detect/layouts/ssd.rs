@@ -14,18 +14,109 @@
 //! score  = best class, after softmax or sigmoid if the network has none
 //! ```
 //!
-//! The layout is that of Liu et al., "SSD: Single Shot MultiBox Detector" (2016). See [`ssd_anchors`](super::ssd_anchors).
+//! The layout is that of Liu et al., "SSD: Single Shot MultiBox Detector" (2016). See [`anchors`].
 
-use super::activation::{min_logit, sigmoid};
-use super::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
-use super::candidates::CandidateCollector;
-use super::ssd_anchors::Anchor;
-use super::tensors::{check_axes, check_count, floats};
-use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use std::sync::Arc;
+
+use jetwatch_config::Section;
+
+use self::anchors::Anchor;
+use self::keys::SsdKeys;
+use super::keys::{ActivationKey, BoxesAreKey, TensorForm, single};
+use super::recognize::{Certainty, MAX_OBJECTS, Outputs, Recognized};
+use super::{DETECTOR, Layout, OutputLayout, Preprocessing, UNIT};
+use crate::decoders::activation::{min_logit, sigmoid};
+use crate::decoders::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
+use crate::decoders::candidates::CandidateCollector;
+use crate::decoders::tensors::{check_axes, check_count, floats};
+use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_config::Words;
 use jetwatch_pixels::argmax::{Span, argmax};
 use jetwatch_types::{Size, Xyxy};
+
+pub mod anchors;
+pub(super) mod keys;
+
+/// The layout.
+pub const SSD: Layout = Layout {
+    name: "ssd",
+    networks: "SSD with MobileNet and the like",
+    needs: "boxes [N, 4] and scores [N, C + 1]",
+    input: Preprocessing {
+        mean: [127.5; 3],
+        scale: [0.007_843_137; 3],
+        ..UNIT
+    },
+    tensors: &[TensorForm::Roles(&[single("boxes"), single("scores")])],
+    keys: &[BoxesAreKey::KEYS, ActivationKey::KEYS, SsdKeys::KEYS],
+    read: |map, _, read_text| Some(Arc::new(keys::read(map, read_text)?)),
+    recognize: |outputs| recognize(outputs).into_iter().collect(),
+    ..DETECTOR
+};
+
+fn recognize(outputs: &Outputs<'_>) -> Option<Recognized> {
+    let pairs = outputs.pairs();
+    let pair = pairs.iter().find(|pair| {
+        let is_long = pair.rows.is_some_and(|rows| rows > MAX_OBJECTS);
+        !pair.has_three_per_cell && is_long && pair.columns > 0
+    })?;
+    let scores = pair.columns as usize;
+    let noted = outputs.names.as_ref().map(Vec::len);
+    let background = SsdBackground::likely(scores, noted);
+    let classes = background.classes(scores) as u64;
+    if classes == 0 {
+        return None;
+    }
+    let why = "as many as anchors, which the file does not contain";
+    Some(Recognized {
+        // Deltas would need the anchors; finished boxes do not.
+        parameters: vec![
+            ("boxes_are", "normalized".to_owned()),
+            (BACKGROUND_KEY, background.word().to_owned()),
+            ("activation", "none".to_owned()),
+        ],
+        ..pair.recognized(outputs, Certainty::Likely, classes, why)
+    })
+}
+
+/// The key of the background in `output`.
+pub const BACKGROUND_KEY: &str = "background";
+
+impl SsdBackground {
+    /// Every place.
+    pub const ALL: [Self; 3] = [Self::First, Self::Last, Self::None];
+
+    /// The place for an anchor with this number of scores: first, as most networks have it, unless all scores belong to the
+    /// `labels`, or there is only one.
+    #[must_use]
+    pub fn likely(scores: usize, labels: Option<usize>) -> Self {
+        match scores == 1 || labels == Some(scores) {
+            true => Self::None,
+            false => Self::First,
+        }
+    }
+
+    /// Number of classes of a network with this number of scores for an anchor.
+    #[must_use]
+    pub fn classes(self, scores: usize) -> usize {
+        match self {
+            Self::First | Self::Last => scores.saturating_sub(1),
+            Self::None => scores,
+        }
+    }
+}
+
+impl OutputLayout for SsdParameters {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(Ssd::new(self, input, classes, shapes)?))
+    }
+}
 
 const BOXES: usize = 0;
 const SCORES: usize = 1;
@@ -257,8 +348,8 @@ fn softmax(row: &[f32], max: f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{DecoderFixture, candidate, check_near, check_refused, place};
     use super::*;
+    use crate::decoders::fixture::{DecoderFixture, candidate, check_near, check_refused, place};
 
     const INPUT: Size = Size::new(100, 50);
     const ANCHOR: Anchor = [0.5, 0.5, 0.2, 0.4];

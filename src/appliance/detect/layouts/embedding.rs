@@ -8,10 +8,76 @@
 //! Networks for re-identification (ReID) give such vectors: those of one object point in about the same direction, whatever its pose.
 //! Only the direction counts.
 
-use super::candidates::CandidateCollector;
-use super::tensors::{check_count, element_name, floats};
-use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use std::sync::Arc;
+
+use jetwatch_types::Size;
+
+use super::recognize::{self, Certainty, Outputs, Recognized};
+use super::{DETECTOR, IMAGENET, Layout, LayoutKind, OutputLayout};
+use crate::decoders::candidates::CandidateCollector;
+use crate::decoders::tensors::{check_count, element_name, floats};
+use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
+
+/// The layout.
+pub const EMBEDDING: Layout = Layout {
+    name: "embedding",
+    networks: "networks that tell objects apart (ReID), trained with ImageNet's mean and deviation",
+    needs: "one output [D]: a vector for each image, without classes",
+    kind: LayoutKind::Embedding,
+    input: IMAGENET,
+    score_threshold: 0.5,
+    needs_suppression: false,
+    read: |_, _, _| Some(Arc::new(Vector)),
+    recognize: |outputs| recognize(outputs).into_iter().collect(),
+    ..DETECTOR
+};
+
+/// Numbers of an embedding of an object.
+const USUAL_LENGTHS: std::ops::RangeInclusive<u64> = 64..=4096;
+
+/// Operators whose outputs are scores and no embedding.
+const SCORES: [&str; 4] = ["HardSigmoid", "LogSoftmax", "Sigmoid", "Softmax"];
+
+/// A vector of the usual length, without names of classes and without an operator that makes scores.
+fn recognize(outputs: &Outputs<'_>) -> Option<Recognized> {
+    let output = outputs.vector()?;
+    let length = (*output.axes.first()?)?;
+    let makes_scores = output.made_by.is_some_and(|by| SCORES.contains(&by));
+    if !USUAL_LENGTHS.contains(&length) || makes_scores || outputs.names.is_some() {
+        return None;
+    }
+    let certainty = match outputs.is_high() {
+        true => Certainty::Likely,
+        false => Certainty::Possible,
+    };
+    let reason = format!(
+        "output {} of an input of {}: one vector for each image, as networks have that tell objects apart (ReID)",
+        output.shape(),
+        outputs.size
+    );
+    let tensors = vec![recognize::single("name", output)];
+    Some(Recognized::new(certainty, 0, tensors, reason))
+}
+
+/// Its parameters: none.
+#[derive(Debug)]
+pub struct Vector;
+
+impl OutputLayout for Vector {
+    fn create_decoder(
+        &self,
+        _input: Size,
+        _classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(Embedding::new(shapes)?))
+    }
+
+    fn kind(&self) -> LayoutKind {
+        LayoutKind::Embedding
+    }
+}
 
 /// Accepted lengths: a vector with one value has no direction.
 const LENGTHS: std::ops::RangeInclusive<usize> = 2..=8192;
@@ -75,8 +141,8 @@ impl OutputDecoder for Embedding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{DecoderFixture, check_refused, place};
     use super::*;
+    use crate::decoders::fixture::{DecoderFixture, check_refused, place};
 
     #[test]
     fn a_vector_is_given_as_it_is_and_no_box() {

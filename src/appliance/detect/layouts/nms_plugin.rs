@@ -11,12 +11,126 @@
 //! Counts are whole numbers in both. Boxes are corners, whatever coding the plug-in was given. Classes are whole numbers of
 //! `EfficientNMS_TRT` and floats of `BatchedNMS_TRT`.
 
-use super::boxes::{BoxUnit, first_unbounded, from_corners};
-use super::candidates::{CandidateCollector, is_valid};
-use super::tensors::{check_axes, check_count, floats};
-use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use std::sync::Arc;
+
+use jetwatch_config::{Map, Section};
+
+use super::keys::{BoxesAreKey, TensorForm, UNITS, single};
+use super::recognize::{self, Certainty, Output, Outputs, Recognized};
+use super::{CENTERED, DETECTOR, Layout, OutputLayout};
+use crate::decoders::boxes::{BoxUnit, first_unbounded, from_corners};
+use crate::decoders::candidates::{CandidateCollector, is_valid};
+use crate::decoders::tensors::{check_axes, check_count, floats};
+use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::graph::Element;
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::Size;
+
+/// The layout of `EfficientNMS_TRT`.
+pub const EFFICIENT_NMS: Layout = Layout {
+    name: "efficient_nms",
+    networks: "exports with TensorRT's EfficientNMS",
+    needs: "four outputs: count int32 [1], boxes [K, 4], scores [K], classes int32 [K]",
+    read: |map, _, _| {
+        let default = Some(BoxUnit::Pixels);
+        Some(Arc::new(read(map, NmsPlugin::Efficient, default)?))
+    },
+    recognize: |outputs| recognize(outputs, Element::INT32).into_iter().collect(),
+    ..BATCHED_NMS
+};
+
+/// The layout of `BatchedNMS_TRT`.
+pub const BATCHED_NMS: Layout = Layout {
+    name: "batched_nms",
+    networks: "exports with TensorRT's BatchedNMS",
+    needs: "four outputs: count int32 [1], boxes [K, 4], scores [K], classes float32 [K]",
+    input: CENTERED,
+    needs_suppression: false,
+    tensors: &[TensorForm::Roles(&[
+        single("count"),
+        single("boxes"),
+        single("scores"),
+        single("classes"),
+    ])],
+    keys: &[BoxesAreKey::KEYS],
+    read: |map, _, _| Some(Arc::new(read(map, NmsPlugin::Batched, None)?)),
+    recognize: |outputs| {
+        let found = recognize(outputs, Element::FLOAT).map(|found| Recognized {
+            parameters: vec![("boxes_are", "pixels".to_owned())],
+            ..found
+        });
+        found.into_iter().collect()
+    },
+    ..DETECTOR
+};
+
+fn read(map: &Map<'_>, plugin: NmsPlugin, default: Option<BoxUnit>) -> Option<NmsPluginParameters> {
+    let box_unit = match (map.get("boxes_are"), default) {
+        (Some(node), _) => node.one_of(&UNITS)?,
+        (None, Some(unit)) => unit,
+        (None, None) => {
+            map.missing("boxes_are", "one of pixels, normalized");
+            return None;
+        }
+    };
+    Some(NmsPluginParameters { plugin, box_unit })
+}
+
+/// Count, boxes, scores, and classes of type `classes_are`, as TensorRT's plug-ins and compatible exporters output them.
+fn recognize(outputs: &Outputs<'_>, classes_are: Element) -> Option<Recognized> {
+    let list = &outputs.list;
+    if list.len() != 4 {
+        return None;
+    }
+    let count = list.iter().find(|output| {
+        output.element == Element::INT32 && matches!(output.axes.as_slice(), [] | [Some(1)])
+    })?;
+    let boxes = list.iter().find(|output| output.is_boxes())?;
+    let is_list = |output: &&Output<'_>| output.axes.len() == 1 && output.name != count.name;
+    let lists: Vec<&Output<'_>> = list.iter().filter(is_list).collect();
+    let [first, second] = lists.as_slice() else {
+        return None;
+    };
+    let (scores, classes) = if first.element == Element::INT32 || first.name.contains("class") {
+        (*second, *first)
+    } else {
+        (*first, *second)
+    };
+    if !scores.is_float() || classes.element != classes_are {
+        return None;
+    }
+    let plugin = outputs.has_operator(&[
+        "EfficientNMS_TRT",
+        "BatchedNMS_TRT",
+        "BatchedNMSDynamic_TRT",
+    ]);
+    let (certainty, ends) = match plugin {
+        true => (Certainty::Certain, "; it ends with TensorRT's plug-in"),
+        false => (Certainty::Likely, ""),
+    };
+    let reason = format!("a count, boxes {}, scores and classes{ends}", boxes.shape());
+    let tensors = vec![
+        recognize::single("count", count),
+        recognize::single("boxes", boxes),
+        recognize::single("scores", scores),
+        recognize::single("classes", classes),
+    ];
+    let classes = outputs.noted_classes();
+    Some(Recognized::new(certainty, classes, tensors, reason))
+}
+
+impl OutputLayout for NmsPluginParameters {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(SuppressedBoxes::new(
+            self, input, classes, shapes,
+        )?))
+    }
+}
 
 const COUNT: usize = 0;
 const BOXES: usize = 1;
@@ -170,8 +284,8 @@ impl OutputDecoder for SuppressedBoxes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{candidate, check_refused, decode, place};
     use super::*;
+    use crate::decoders::fixture::{candidate, check_refused, decode, place};
 
     const INPUT: Size = Size::new(64, 32);
     const F32: DType = DType::F32;

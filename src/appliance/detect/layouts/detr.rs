@@ -12,14 +12,143 @@
 //! The authors rank all pairs of a query and a class, so that one query may become two objects at the same position. Here a
 //! query is one object, of its best class: two tracks on one object are worse than a rare second class that is dropped.
 
-use super::activation::{min_logit, sigmoid};
-use super::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
-use super::candidates::{CandidateCollector, is_valid};
-use super::tensors::{check_axes, check_count, floats};
-use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use std::sync::Arc;
+
+use jetwatch_config::{Map, Section};
+
+use super::keys::{ActivationKey, TensorForm, Tensors, single};
+use super::recognize::{self, Certainty, MAX_OBJECTS, Outputs, Recognized, THREE};
+use super::{DETECTOR, Layout, OutputLayout};
+use crate::decoders::activation::{min_logit, sigmoid};
+use crate::decoders::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
+use crate::decoders::candidates::{CandidateCollector, is_valid};
+use crate::decoders::tensors::{check_axes, check_count, floats};
+use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::graph::Element;
+use crate::yaml_values::invalid;
 use crate::{Candidate, ClassFilter};
 use jetwatch_pixels::argmax::{Span, argmax};
 use jetwatch_types::Size;
+
+/// The layout.
+pub const DETR: Layout = Layout {
+    name: "detr",
+    networks: "RT-DETR, D-FINE",
+    needs: "scores [Q, C] and boxes [Q, 4], or labels int64 [Q], boxes [Q, 4] and scores [Q], or one output [Q, 4 + C]",
+    needs_suppression: false,
+    tensors: &[
+        TensorForm::Name,
+        TensorForm::Roles(&[single("labels"), single("boxes"), single("scores")]),
+        TensorForm::Roles(&[single("scores"), single("boxes")]),
+    ],
+    keys: &[ActivationKey::KEYS],
+    read: |map, tensors, _| Some(Arc::new(read(map, tensors)?)),
+    recognize: |outputs| {
+        let found = ranked(outputs).into_iter();
+        found
+            .chain(joined(outputs))
+            .chain(queries(outputs))
+            .collect()
+    },
+    ..DETECTOR
+};
+
+fn read(map: &Map<'_>, tensors: Option<&Tensors>) -> Option<DetrParameters> {
+    let activation = match map.get("activation") {
+        Some(node) => {
+            let found = node.one_of(&[
+                ("sigmoid", DetrActivation::Sigmoid),
+                ("none", DetrActivation::None),
+            ]);
+            if tensors.is_some_and(|tensors| tensors.is_name() || tensors.has("labels")) {
+                let what = "given for scores that the network has finished";
+                return invalid(&node, what, "only together with tensors {scores, boxes}");
+            }
+            found?
+        }
+        None => DetrActivation::Sigmoid,
+    };
+    let tensors = tensors?;
+    Some(if tensors.is_name() {
+        DetrParameters::Joined
+    } else if tensors.has("labels") {
+        DetrParameters::Ranked
+    } else {
+        DetrParameters::Queries { activation }
+    })
+}
+
+/// Labels, boxes and scores of queries, with the size of the images as a second input.
+fn ranked(outputs: &Outputs<'_>) -> Option<Recognized> {
+    let list = &outputs.list;
+    if list.len() != 3 {
+        return None;
+    }
+    let labels = list
+        .iter()
+        .find(|output| output.element == Element::INT64 && output.axes.len() == 1)?;
+    let boxes = list.iter().find(|output| output.is_boxes())?;
+    let scores = list
+        .iter()
+        .find(|output| output.is_float() && output.axes.len() == 1)?;
+    let sizes = outputs.extra_input(Element::INT64);
+    let given = sizes.map_or("", |_| "; a further input takes the size of the images");
+    let reason = format!(
+        "labels in int64, boxes {} and scores of queries{given}",
+        boxes.shape()
+    );
+    let tensors = vec![
+        recognize::single("labels", labels),
+        recognize::single("boxes", boxes),
+        recognize::single("scores", scores),
+    ];
+    let classes = outputs.noted_classes();
+    Some(Recognized::new(Certainty::Likely, classes, tensors, reason))
+}
+
+fn joined(outputs: &Outputs<'_>) -> Option<Recognized> {
+    let (matrix, cells) = (outputs.matrix()?, outputs.cells(&THREE));
+    if matrix.rows > MAX_OBJECTS || matrix.rows >= cells {
+        return None;
+    }
+    // With more columns than cells, the columns are the boxes.
+    let certainty = match matrix.columns < cells {
+        true => Certainty::Likely,
+        false => Certainty::Possible,
+    };
+    let why = format!("{} queries, with 4 numbers before the classes", matrix.rows);
+    let classes = matrix.columns.checked_sub(BOX as u64);
+    matrix.recognized(outputs, certainty, classes, &why)
+}
+
+fn queries(outputs: &Outputs<'_>) -> Option<Recognized> {
+    let pairs = outputs.pairs();
+    let pair = pairs.iter().find(|pair| {
+        !pair.has_three_per_cell && pair.rows.is_none_or(|rows| rows <= MAX_OBJECTS)
+    })?;
+    let (activation, why) = match pair.scores.name.contains("logit") {
+        true => (
+            "sigmoid",
+            "queries, and the name indicates that the sigmoid is missing",
+        ),
+        false => ("none", "queries"),
+    };
+    Some(Recognized {
+        parameters: vec![("activation", activation.to_owned())],
+        ..pair.recognized(outputs, Certainty::Likely, pair.columns, why)
+    })
+}
+
+impl OutputLayout for DetrParameters {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(Detr::new(self, input, classes, shapes)?))
+    }
+}
 
 /// Numbers of a box, which stand before the classes in one tensor.
 const BOX: usize = 4;
@@ -287,8 +416,8 @@ impl ScoreThreshold {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{DecoderFixture, candidate, check_refused, decode, place};
     use super::*;
+    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused, decode, place};
 
     const INPUT: Size = Size::new(64, 32);
     const F32: DType = DType::F32;

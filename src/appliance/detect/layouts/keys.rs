@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The keys of `output` in `model.yaml`: which layouts there are, which tensors and parameters each of them has.
+//! The keys of `output` in `model.yaml`: those that layouts have in common, and the reader of the map.
 //!
 //! The layout decides which other keys are known, so it is read first; without one, no other key is judged.
 
-use super::declaration::{
-    ActivationKey, AnchorsKey, BoxesAreKey, GflKeys, OutputKeys, ScaleKey, SsdKeys,
-};
-use super::parameters::read_parameters;
-use super::{FileReader, invalid, non_empty};
-use crate::decoders::detectnet_v2::DetectNetParameters;
-use crate::decoders::spec::{MAX_TENSORS, OutputSpec};
-use jetwatch_config::{KeySpec, Map, Node, Section, Unit, ValueType};
+use jetwatch_config::{Map, Node, Section, ValueType};
 
-/// The type of `input.width` and `input.height`, whose range depends on the layout.
-pub(super) const SIDE: ValueType = ValueType::Integer {
-    min: *super::CLASSIFIER_SIDES.start(),
-    max: *super::CLASSIFIER_SIDES.end(),
-    unit: Unit::Of("pixels"),
-};
+use super::darknet::{AnchorsKey, ScaleKey};
+use super::detectnet_v2::DetectNetParameters;
+use super::gfl::GflKeys;
+use super::ssd::keys::SsdKeys;
+use super::{LAYOUTS, Layout, OutputSpec};
+use crate::decoders::boxes::BoxUnit;
+pub(super) use crate::yaml_values::FileReader;
+use crate::yaml_values::{elsewhere, invalid, is_filled, non_empty};
+
+/// Maximum number of output tensors of a layout: three for each of five grids.
+pub const MAX_TENSORS: usize = 15;
 
 /// The words of `layout`.
-pub(super) const LAYOUT_WORDS: [&str; LAYOUTS.len()] = {
+const LAYOUT_WORDS: [&str; LAYOUTS.len()] = {
     let mut words = [""; LAYOUTS.len()];
     let mut index = 0;
     while index < words.len() {
@@ -30,41 +28,9 @@ pub(super) const LAYOUT_WORDS: [&str; LAYOUTS.len()] = {
     words
 };
 
-/// A family of networks, as the key `layout` names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Family {
-    Yolox,
-    Yolov5,
-    Yolov8,
-    Yolov3,
-    Yolov4,
-    Fcos,
-    Detr,
-    EfficientNms,
-    BatchedNms,
-    NanoDet,
-    PicoDet,
-    DetectNetV2,
-    FastestDet,
-    Ssd,
-    Softmax,
-    Logits,
-    Sigmoid,
-    Embedding,
-}
-
-/// The forms of a family's tensors, and its other keys.
-struct Layout {
-    name: &'static str,
-    family: Family,
-    /// The ways to name the tensors; of those with roles, the first whose first role is given is meant.
-    tensor_forms: &'static [TensorForm],
-    /// Groups of keys besides the tensors.
-    keys: &'static [&'static [KeySpec]],
-}
-
 /// One way to name the tensors of a layout.
-enum TensorForm {
+#[derive(Debug)]
+pub(super) enum TensorForm {
     /// One tensor: `name: T`.
     Name,
     /// Several: `tensors: {ROLE: T, …}`, in this order.
@@ -72,7 +38,8 @@ enum TensorForm {
 }
 
 /// What a tensor is for.
-struct Role {
+#[derive(Debug)]
+pub(super) struct Role {
     key: &'static str,
     count: Count,
 }
@@ -87,159 +54,91 @@ enum Count {
     EachGridOrNone,
 }
 
-const fn single(key: &'static str) -> Role {
+pub(super) const fn single(key: &'static str) -> Role {
     let count = Count::One;
     Role { key, count }
 }
 
-const fn per_grid(key: &'static str) -> Role {
+pub(super) const fn per_grid(key: &'static str) -> Role {
     let count = Count::EachGrid;
     Role { key, count }
 }
 
-const fn optional_per_grid(key: &'static str) -> Role {
+pub(super) const fn optional_per_grid(key: &'static str) -> Role {
     let count = Count::EachGridOrNone;
     Role { key, count }
 }
 
-const DARKNET_TENSOR_FORMS: &[TensorForm] = &[
-    TensorForm::Roles(&[single("boxes"), single("scores")]),
-    TensorForm::Roles(&[per_grid("grids")]),
-];
+/// `output`: the keys of all layouts. Each has some of them.
+#[derive(Section)]
+#[section(also = AnchorsKey, also = ScaleKey, also = ActivationKey, also = BoxesAreKey)]
+#[section(also = GflKeys, also = DetectNetParameters, also = SsdKeys)]
+#[expect(dead_code, reason = "declares the keys only")]
+pub(crate) struct OutputKeys {
+    /// What the tensors mean.
+    #[key(value = ValueType::Words(&LAYOUT_WORDS), required, read = elsewhere)]
+    layout: (),
+    /// Layouts with one tensor: its name in the network.
+    #[key(text = TENSOR, check = is_filled)]
+    name: Option<String>,
+    /// Layouts with several tensors: their names by role.
+    #[key(value = ValueType::Map(TensorKeys::KEYS), read = elsewhere)]
+    tensors: Option<()>,
+}
 
-const PLUGIN_TENSOR_FORMS: &[TensorForm] = &[TensorForm::Roles(&[
-    single("count"),
-    single("boxes"),
-    single("scores"),
-    single("classes"),
-])];
+/// `output.tensors`: the roles of all layouts. Each has some of them.
+#[derive(Section)]
+#[expect(dead_code, reason = "declares the keys only")]
+struct TensorKeys {
+    /// Boxes.
+    #[key(value = TENSORS, read = elsewhere)]
+    boxes: Option<()>,
+    /// Scores of the classes.
+    #[key(value = TENSORS, read = elsewhere)]
+    scores: Option<()>,
+    /// Layouts yolox, yolov3 and yolov4: boxes and scores of each grid in one tensor.
+    #[key(value = TENSORS, read = elsewhere)]
+    grids: Option<()>,
+    /// Layout fcos: centerness of each grid. Default: the scores have it already.
+    #[key(value = TENSORS, read = elsewhere)]
+    centerness: Option<()>,
+    /// Layout detr: classes of the ranked boxes.
+    #[key(value = TENSORS, read = elsewhere)]
+    labels: Option<()>,
+    /// Layouts efficient_nms and batched_nms: number of detections.
+    #[key(value = TENSORS, read = elsewhere)]
+    count: Option<()>,
+    /// Layouts efficient_nms and batched_nms: classes of the detections.
+    #[key(value = TENSORS, read = elsewhere)]
+    classes: Option<()>,
+}
 
-const GFL_TENSOR_FORMS: &[TensorForm] = &[
-    TensorForm::Name,
-    TensorForm::Roles(&[per_grid("scores"), per_grid("boxes")]),
-];
+const TENSORS: ValueType = ValueType::Other {
+    form: "the tensor's name in the network, or a list with one for each grid",
+    schema: r#"{"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1}]}"#,
+};
 
-const LAYOUTS: &[Layout] = &[
-    Layout {
-        name: "yolox",
-        family: Family::Yolox,
-        tensor_forms: &[TensorForm::Name, TensorForm::Roles(&[per_grid("grids")])],
-        keys: &[],
-    },
-    Layout {
-        name: "yolov5",
-        family: Family::Yolov5,
-        tensor_forms: &[TensorForm::Name],
-        keys: &[],
-    },
-    Layout {
-        name: "yolov8",
-        family: Family::Yolov8,
-        tensor_forms: &[TensorForm::Name],
-        keys: &[],
-    },
-    Layout {
-        name: "yolov3",
-        family: Family::Yolov3,
-        tensor_forms: DARKNET_TENSOR_FORMS,
-        keys: &[AnchorsKey::KEYS],
-    },
-    Layout {
-        name: "yolov4",
-        family: Family::Yolov4,
-        tensor_forms: DARKNET_TENSOR_FORMS,
-        keys: &[AnchorsKey::KEYS, ScaleKey::KEYS],
-    },
-    Layout {
-        name: "fcos",
-        family: Family::Fcos,
-        tensor_forms: &[TensorForm::Roles(&[
-            per_grid("scores"),
-            per_grid("boxes"),
-            optional_per_grid("centerness"),
-        ])],
-        keys: &[],
-    },
-    Layout {
-        name: "detr",
-        family: Family::Detr,
-        tensor_forms: &[
-            TensorForm::Name,
-            TensorForm::Roles(&[single("labels"), single("boxes"), single("scores")]),
-            TensorForm::Roles(&[single("scores"), single("boxes")]),
-        ],
-        keys: &[ActivationKey::KEYS],
-    },
-    Layout {
-        name: "efficient_nms",
-        family: Family::EfficientNms,
-        tensor_forms: PLUGIN_TENSOR_FORMS,
-        keys: &[BoxesAreKey::KEYS],
-    },
-    Layout {
-        name: "batched_nms",
-        family: Family::BatchedNms,
-        tensor_forms: PLUGIN_TENSOR_FORMS,
-        keys: &[BoxesAreKey::KEYS],
-    },
-    Layout {
-        name: "nanodet",
-        family: Family::NanoDet,
-        tensor_forms: GFL_TENSOR_FORMS,
-        keys: &[GflKeys::KEYS],
-    },
-    Layout {
-        name: "picodet",
-        family: Family::PicoDet,
-        tensor_forms: GFL_TENSOR_FORMS,
-        keys: &[GflKeys::KEYS],
-    },
-    Layout {
-        name: "detectnet_v2",
-        family: Family::DetectNetV2,
-        tensor_forms: &[TensorForm::Roles(&[single("scores"), single("boxes")])],
-        keys: &[DetectNetParameters::KEYS],
-    },
-    Layout {
-        name: "fastestdet",
-        family: Family::FastestDet,
-        tensor_forms: &[TensorForm::Name],
-        keys: &[],
-    },
-    Layout {
-        name: "ssd",
-        family: Family::Ssd,
-        tensor_forms: &[TensorForm::Roles(&[single("boxes"), single("scores")])],
-        keys: &[BoxesAreKey::KEYS, ActivationKey::KEYS, SsdKeys::KEYS],
-    },
-    Layout {
-        name: "softmax",
-        family: Family::Softmax,
-        tensor_forms: &[TensorForm::Name],
-        keys: &[],
-    },
-    Layout {
-        name: "logits",
-        family: Family::Logits,
-        tensor_forms: &[TensorForm::Name],
-        keys: &[],
-    },
-    Layout {
-        name: "sigmoid",
-        family: Family::Sigmoid,
-        tensor_forms: &[TensorForm::Name],
-        keys: &[],
-    },
-    Layout {
-        name: "embedding",
-        family: Family::Embedding,
-        tensor_forms: &[TensorForm::Name],
-        keys: &[],
-    },
-];
+/// Of the layouts whose scores are raw.
+#[derive(Section)]
+#[expect(dead_code, reason = "declares the keys only")]
+pub(super) struct ActivationKey {
+    /// Layouts detr and ssd: what turns the tensor's values into scores; softmax for ssd only. Required for ssd. Default: sigmoid for detr.
+    #[key(value = ValueType::Words(&["sigmoid", "softmax", "none"]), read = elsewhere)]
+    activation: Option<()>,
+}
+
+/// Of the layouts that know several units of boxes.
+#[derive(Section)]
+#[expect(dead_code, reason = "declares the keys only")]
+pub(super) struct BoxesAreKey {
+    /// Layouts efficient_nms, batched_nms and ssd: unit of the boxes; deltas, which refer to anchors, for ssd only. Required for batched_nms. Default: pixels for efficient_nms, deltas for ssd.
+    #[key(value = ValueType::Words(&["pixels", "normalized", "deltas"]), read = elsewhere)]
+    boxes_are: Option<()>,
+}
 
 /// The tensors as they were named.
-pub(super) struct Tensors {
+#[derive(Debug)]
+pub struct Tensors {
     names: Vec<String>,
     /// The roles that have tensors; none for [`TensorForm::Name`].
     roles: Vec<&'static str>,
@@ -248,7 +147,7 @@ pub(super) struct Tensors {
 }
 
 /// Reads the map `output`; `read_text` gives the text of a list of anchors.
-pub(super) fn read_output(node: &Node<'_>, read_text: FileReader<'_>) -> Option<OutputSpec> {
+pub(crate) fn read_output(node: &Node<'_>, read_text: FileReader<'_>) -> Option<OutputSpec> {
     let words: Vec<(&str, usize)> = LAYOUTS
         .iter()
         .enumerate()
@@ -262,15 +161,15 @@ pub(super) fn read_output(node: &Node<'_>, read_text: FileReader<'_>) -> Option<
     let layout = node
         .required("layout", &format!("one of {}", list.join(", ")))
         .and_then(|node| node.one_of(&words))?;
-    let layout = &LAYOUTS[layout];
+    let layout = LAYOUTS[layout];
     let mut keys = vec!["layout"];
-    let has = |wanted: fn(&TensorForm) -> bool| layout.tensor_forms.iter().any(wanted);
+    let has = |wanted: fn(&TensorForm) -> bool| layout.tensors.iter().any(wanted);
     keys.extend(has(|form| matches!(form, TensorForm::Name)).then_some("name"));
     keys.extend(has(|form| matches!(form, TensorForm::Roles(_))).then_some("tensors"));
     keys.extend(layout.keys.iter().copied().flatten().map(|key| key.name));
     let map = node.map_with(OutputKeys::KEYS, &keys)?;
     let tensors = read_tensors(&map, layout);
-    let parameters = read_parameters(&map, layout.family, tensors.as_ref(), read_text);
+    let parameters = (layout.read)(&map, tensors.as_ref(), read_text);
     Some(OutputSpec {
         tensors: tensors?.names,
         layout: parameters?,
@@ -280,13 +179,13 @@ pub(super) fn read_output(node: &Node<'_>, read_text: FileReader<'_>) -> Option<
 /// The names in the layout's order.
 fn read_tensors(map: &Map<'_>, layout: &Layout) -> Option<Tensors> {
     let named = layout
-        .tensor_forms
+        .tensors
         .iter()
         .any(|form| matches!(form, TensorForm::Name))
         .then(|| map.get("name"))
         .flatten();
     let roles: Vec<&'static [Role]> = layout
-        .tensor_forms
+        .tensors
         .iter()
         .filter_map(|form| match form {
             TensorForm::Name => None,
@@ -312,12 +211,8 @@ fn read_tensors(map: &Map<'_>, layout: &Layout) -> Option<Tensors> {
             Tensors::of_roles(&tensors, roles.iter().find(given).unwrap_or(first))
         }
         (None, None) => {
-            let expected: Vec<String> = layout
-                .tensor_forms
-                .iter()
-                .map(TensorForm::describe)
-                .collect();
-            let key = if roles.len() == layout.tensor_forms.len() {
+            let expected: Vec<String> = layout.tensors.iter().map(TensorForm::describe).collect();
+            let key = if roles.len() == layout.tensors.len() {
                 "tensors"
             } else {
                 "name"
@@ -328,10 +223,10 @@ fn read_tensors(map: &Map<'_>, layout: &Layout) -> Option<Tensors> {
     }
 }
 
-pub(super) const TENSOR: &str = "the tensor's name in the network";
+const TENSOR: &str = "the tensor's name in the network";
 
 impl TensorForm {
-    /// How it is describe in the file.
+    /// How it is written in the file.
     fn describe(&self) -> String {
         match self {
             Self::Name => "name: TENSOR".to_owned(),
@@ -422,6 +317,12 @@ impl Tensors {
         })
     }
 }
+
+/// In which unit boxes are; the unit of those that go into a plug-in is the exporter's.
+pub(super) const UNITS: [(&str, BoxUnit); 2] = [
+    ("pixels", BoxUnit::Pixels),
+    ("normalized", BoxUnit::Normalized),
+];
 
 const GRIDS: &str = "a list of tensors, one for each grid";
 

@@ -11,14 +11,64 @@
 //!
 //! Center and size are fractions of the input. The exponents are those of the author's inference programs.
 
-use super::activation::sigmoid;
-use super::boxes::{BoxUnit, first_unbounded, from_center};
-use super::candidates::{CandidateCollector, is_valid};
-use super::tensors::{check_axes, check_count, floats};
-use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use std::sync::Arc;
+
+use super::recognize::{self, Certainty, Outputs, Recognized};
+use super::{DETECTOR, Layout, OutputLayout, Preprocessing, RAW, UNIT};
+use crate::decoders::activation::sigmoid;
+use crate::decoders::boxes::{BoxUnit, first_unbounded, from_center};
+use crate::decoders::candidates::{CandidateCollector, is_valid};
+use crate::decoders::tensors::{check_axes, check_count, floats};
+use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_pixels::argmax::{BLOCK, Block, argmax};
 use jetwatch_types::Size;
+
+/// The layout.
+pub const FASTESTDET: Layout = Layout {
+    name: "fastestdet",
+    networks: "FastestDet",
+    needs: "one output [5 + C, height, width] at stride 16",
+    input: Preprocessing {
+        scale: UNIT.scale,
+        ..RAW
+    },
+    read: |_, _, _| Some(Arc::new(Planes)),
+    recognize: |outputs| recognize(outputs).into_iter().collect(),
+    ..DETECTOR
+};
+
+fn recognize(outputs: &Outputs<'_>) -> Option<Recognized> {
+    let (channels, maps) = outputs.maps(&[16])?;
+    let classes = channels
+        .checked_sub(BEFORE_CLASSES as u64)
+        .filter(|classes| *classes > 0)?;
+    let reason = format!(
+        "{channels} channels at stride [16]: 5 numbers before the classes{}",
+        outputs.agrees(classes)
+    );
+    let tensors = vec![recognize::single("name", maps[0])];
+    Some(Recognized::new(Certainty::Likely, classes, tensors, reason))
+}
+
+/// Its parameters: none.
+#[derive(Debug)]
+pub struct Planes;
+
+impl OutputLayout for Planes {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(FastestDet::new(input, classes, shapes)?))
+    }
+
+    fn side_multiple(&self) -> u32 {
+        16
+    }
+}
 
 /// Planes before the classes: objectness, x, y, width, height.
 const BEFORE_CLASSES: usize = 5;
@@ -141,8 +191,8 @@ impl OutputDecoder for FastestDet {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{DecoderFixture, candidate, check_refused};
     use super::*;
+    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
 
     /// 24 × 8 cells: more than a block.
     const CELLS: usize = 192;

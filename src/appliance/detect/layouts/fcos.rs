@@ -20,13 +20,142 @@
 //! The layout is that of Tian et al., "FCOS: Fully Convolutional One-Stage Object Detection" (2019), with the root over the
 //! product that later versions of the authors' code take.
 
-use super::candidates::{CandidateCollector, is_valid};
-use super::grids::Grid;
-use super::tensors::{check_axes, check_count, floats};
-use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use std::sync::Arc;
+
+use super::keys::{TensorForm, Tensors, optional_per_grid, per_grid};
+use super::recognize::{self, Certainty, FOUR, Output, Outputs, Recognized, THREE};
+use super::{DETECTOR, Layout, OutputLayout};
+use crate::decoders::candidates::{CandidateCollector, is_valid};
+use crate::decoders::grids::Grid;
+use crate::decoders::tensors::{check_axes, check_count, floats};
+use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_pixels::argmax::{BLOCK, Block, argmax};
 use jetwatch_types::Size;
+
+/// The layout.
+pub const FCOS: Layout = Layout {
+    name: "fcos",
+    networks: "FCOS-like networks without anchors",
+    needs: "scores [C, height, width] and boxes [4, height, width] for each stride, perhaps centerness [1, height, width]",
+    tensors: &[TensorForm::Roles(&[
+        per_grid("scores"),
+        per_grid("boxes"),
+        optional_per_grid("centerness"),
+    ])],
+    read: |_, tensors, _| Some(Arc::new(FcosParameters::new(tensors?))),
+    recognize,
+    ..DETECTOR
+};
+
+/// Strides of the networks that are recognized.
+const STRIDES: [&[u32]; 10] = [
+    &FOUR,
+    &THREE,
+    &[8, 16, 32, 64, 128],
+    &[16, 32],
+    &[8, 16],
+    &[4],
+    &[8],
+    &[16],
+    &[32],
+    &[64],
+];
+
+fn recognize(outputs: &Outputs<'_>) -> Vec<Recognized> {
+    let recognized = STRIDES
+        .into_iter()
+        .find_map(|strides| at_strides(outputs, strides));
+    recognized.into_iter().collect()
+}
+
+fn at_strides(outputs: &Outputs<'_>, strides: &[u32]) -> Option<Recognized> {
+    let kinds = outputs.list.len() / strides.len();
+    if kinds * strides.len() != outputs.list.len() || !(2..=3).contains(&kinds) {
+        return None;
+    }
+    let (_, boxes) = outputs.maps_among(strides, Some(4))?;
+    let without = |list: &[&Output<'_>], output: &Output<'_>| {
+        list.iter().all(|other| other.name != output.name)
+    };
+    let rest: Vec<&Output<'_>> = outputs
+        .list
+        .iter()
+        .filter(|output| without(&boxes, output))
+        .collect();
+    let centerness = match kinds {
+        3 => centerness(outputs, &rest, strides).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    let scores: Vec<&Output<'_>> = rest
+        .iter()
+        .copied()
+        .filter(|output| without(&centerness, output))
+        .collect();
+    let classes = scores.first().and_then(|output| output.axes[0])?;
+    let fits = scores.len() == strides.len()
+        && scores
+            .iter()
+            .zip(strides)
+            .all(|(output, stride)| outputs.channels_at(output, *stride) == Some(classes));
+    if !fits {
+        return None;
+    }
+    let reason = format!(
+        "scores of {classes} classes and 4 distances at strides {strides:?}{}",
+        outputs.agrees(classes)
+    );
+    let mut tensors = vec![
+        recognize::per_grid("scores", &scores),
+        recognize::per_grid("boxes", &boxes),
+    ];
+    if !centerness.is_empty() {
+        tensors.push(recognize::per_grid("centerness", &centerness));
+    }
+    Some(Recognized::new(Certainty::Likely, classes, tensors, reason))
+}
+
+/// Outputs of one channel, one for each of `strides`; outputs with such names come first, since those of a single class have the same shape.
+fn centerness<'v, 'a>(
+    outputs: &Outputs<'_>,
+    among: &[&'v Output<'a>],
+    strides: &[u32],
+) -> Option<Vec<&'v Output<'a>>> {
+    strides
+        .iter()
+        .map(|stride| {
+            let fits = |output: &&&'v Output<'a>| outputs.channels_at(output, *stride) == Some(1);
+            let named = among
+                .iter()
+                .filter(fits)
+                .find(|output| output.name.contains("center"));
+            named.or_else(|| among.iter().find(fits)).copied()
+        })
+        .collect()
+}
+
+impl FcosParameters {
+    fn new(tensors: &Tensors) -> Self {
+        Self {
+            grids: tensors.grids,
+            score: match tensors.has("centerness") {
+                true => FcosScore::Centerness,
+                false => FcosScore::Class,
+            },
+        }
+    }
+}
+
+impl OutputLayout for FcosParameters {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(Fcos::new(self, input, classes, shapes)?))
+    }
+}
 
 /// The tensors as `model.yaml` specifies them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -202,8 +331,8 @@ impl OutputDecoder for Fcos {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{DecoderFixture, candidate, check_refused, place};
     use super::*;
+    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused, place};
 
     /// Grids of 8 × 4, 4 × 2 and 2 × 1 cells: 42 cells.
     const INPUT: Size = Size::new(64, 32);

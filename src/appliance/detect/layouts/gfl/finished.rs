@@ -5,12 +5,32 @@
 //! may change from image to image; padding rows have a class below 0. The boxes are in input
 //! pixels, since the network gets a scale of 1 for its input.
 
-use super::boxes::{BoxUnit, first_unbounded, from_corners};
-use super::candidates::{CandidateCollector, is_valid};
-use super::tensors::{check_axes, check_count};
-use super::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use super::super::OutputLayout;
+use crate::decoders::boxes::{BoxUnit, first_unbounded, from_corners};
+use crate::decoders::candidates::{CandidateCollector, is_valid};
+use crate::decoders::tensors::{check_axes, check_count};
+use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_types::Size;
+
+/// One tensor of finished boxes, which needs no parameters.
+#[derive(Debug)]
+pub struct FinishedRows;
+
+impl OutputLayout for FinishedRows {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(PicoDetNms::new(input, classes, shapes)?))
+    }
+
+    fn rows_vary(&self) -> bool {
+        true
+    }
+}
 
 /// Numbers of a row.
 const ROW: usize = 6;
@@ -92,8 +112,8 @@ impl OutputDecoder for PicoDetNms {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{DecoderFixture, candidate, check_refused, place};
     use super::*;
+    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused, place};
 
     const INPUT: Size = Size::new(64, 32);
 

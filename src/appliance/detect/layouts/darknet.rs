@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+//! YOLOv3 and YOLOv4 as the common converters from Darknet to ONNX write them: decoded boxes and class scores. Pure.
+//!
+//! `boxes` is `[boxes, 1, 4]` or `[boxes, 4]`, corners as fractions of the input's width and height; `scores` is
+//! `[boxes, classes]`, each already objectness times class. [`grids`] decodes networks that end before
+//! that.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use jetwatch_config::{Map, Node, Section, ValueType};
+
+use self::grids::DarknetGridsParameters;
+use super::keys::{TensorForm, Tensors, per_grid, single};
+use super::recognize::{self, Certainty, Output, Outputs, Recognized, THREE, TINY};
+use super::{DETECTOR, Layout, OutputLayout};
+use crate::decoders::candidates::CandidateCollector;
+use crate::decoders::rows::BEFORE_CLASSES;
+use crate::decoders::tensors::{check_axes, check_count, floats};
+use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::yaml_values::{elsewhere, invalid, numbers_of};
+use crate::{Candidate, ClassFilter};
+use jetwatch_pixels::argmax::{Span, argmax};
+use jetwatch_types::Size;
+
+pub mod grids;
+
+/// The layout of YOLOv3.
+pub const YOLOV3: Layout = Layout {
+    name: "yolov3",
+    networks: "YOLOv3, YOLOv3-tiny",
+    needs: "boxes [N, 1, 4] or [N, 4] and scores [N, C], or one output [3 * (5 + C), height, width] for each grid",
+    tensors: &[
+        TensorForm::Roles(&[single("boxes"), single("scores")]),
+        TensorForm::Roles(&[per_grid("grids")]),
+    ],
+    keys: &[AnchorsKey::KEYS],
+    read: |map, tensors, _| read(map, tensors?, 0, 1.0),
+    recognize: |outputs| recognize(outputs, Certainty::Possible, &[("anchors", YOLOV3_ANCHORS)]),
+    ..DETECTOR
+};
+
+/// The layout of YOLOv4, which came with the common converters.
+pub const YOLOV4: Layout = Layout {
+    name: "yolov4",
+    networks: "YOLOv4, YOLOv4-tiny",
+    keys: &[AnchorsKey::KEYS, ScaleKey::KEYS],
+    read: |map, tensors, _| read(map, tensors?, 1, 1.05),
+    recognize: |outputs| {
+        let parameters = [
+            ("anchors", YOLOV4_ANCHORS),
+            ("scale_x_y", "[1.05, 1.1, 1.2]"),
+        ];
+        recognize(outputs, Certainty::Likely, &parameters)
+    },
+    ..YOLOV3
+};
+
+/// The published anchors of networks with three grids, the coarsest first.
+const YOLOV3_ANCHORS: &str =
+    "[[116, 90, 156, 198, 373, 326], [30, 61, 62, 45, 59, 119], [10, 13, 16, 30, 33, 23]]";
+const YOLOV4_ANCHORS: &str =
+    "[[142, 110, 192, 243, 459, 401], [36, 75, 76, 55, 72, 146], [12, 16, 19, 36, 40, 28]]";
+
+/// `parameters` are those of networks with three grids.
+fn recognize(
+    outputs: &Outputs<'_>,
+    certainty: Certainty,
+    parameters: &[(&'static str, &str)],
+) -> Vec<Recognized> {
+    let pairs = outputs.pairs();
+    let boxes = pairs.iter().find(|pair| pair.has_three_per_cell);
+    let boxes = boxes.filter(|pair| pair.columns > 0).map(|pair| {
+        let why = "a row for each anchor of Darknet's grids";
+        pair.recognized(outputs, certainty, pair.columns, why)
+    });
+    let grids = [&TINY[..], &THREE]
+        .into_iter()
+        .find_map(|strides| maps(outputs, certainty, strides, parameters));
+    boxes.into_iter().chain(grids).collect()
+}
+
+fn maps(
+    outputs: &Outputs<'_>,
+    certainty: Certainty,
+    strides: &[u32],
+    parameters: &[(&'static str, &str)],
+) -> Option<Recognized> {
+    let (channels, maps) = outputs.maps(strides)?;
+    if !channels.is_multiple_of(3) || channels / 3 <= BEFORE_CLASSES as u64 {
+        return None;
+    }
+    let classes = channels / 3 - BEFORE_CLASSES as u64;
+    let reason = format!(
+        "{channels} channels at stride {strides:?}: three anchors with 5 numbers before the classes{}",
+        outputs.agrees(classes)
+    );
+    // Darknet lists its coarsest grid first.
+    let coarse_first: Vec<&Output<'_>> = maps.into_iter().rev().collect();
+    let tensors = vec![recognize::per_grid("grids", &coarse_first)];
+    let mut recognized = Recognized::new(certainty, classes, tensors, reason);
+    if strides.len() == 3 {
+        let parameters = parameters.iter();
+        recognized.parameters = parameters
+            .map(|(key, value)| (*key, (*value).to_owned()))
+            .collect();
+    }
+    Some(recognized)
+}
+
+/// Of darknet's layouts.
+#[derive(Section)]
+#[expect(dead_code, reason = "declares the keys only")]
+pub(crate) struct AnchorsKey {
+    /// Layouts yolov3 and yolov4 with grids: width and height of each anchor in input pixels, one list for each grid. Default: those of the tiny networks, for two grids.
+    #[key(value = ANCHORS, read = elsewhere)]
+    anchors: Option<()>,
+}
+
+const ANCHORS: ValueType = ValueType::Other {
+    form: "for each grid a list such as [81, 82, 135, 169]",
+    schema: r#"{"type": "array", "minItems": 1, "items": {"type": "array", "items": {"type": "number", "minimum": 1, "maximum": 8192}}}"#,
+};
+
+/// Of YOLOv4.
+#[derive(Section)]
+#[expect(dead_code, reason = "declares the keys only")]
+pub(crate) struct ScaleKey {
+    /// Layout yolov4 with grids: factor of the box centers' range, one for all grids or for each. Default: 1.05.
+    #[key(value = SCALE, read = elsewhere)]
+    scale_x_y: Option<()>,
+}
+
+const SCALE: ValueType = ValueType::Other {
+    form: "one number from 1 to 2 or a list with one for each grid",
+    schema: r#"{"anyOf": [{"type": "number", "minimum": 1, "maximum": 2}, {"type": "array", "items": {"type": "number", "minimum": 1, "maximum": 2}}]}"#,
+};
+
+/// The published anchors of the tiny networks, of strides 32 and 16. The second grid of YOLOv4's begins with the second
+/// anchor, not with the first.
+const TINY_ANCHORS: [[f32; 2]; 6] = [
+    [10.0, 14.0],
+    [23.0, 27.0],
+    [37.0, 58.0],
+    [81.0, 82.0],
+    [135.0, 169.0],
+    [344.0, 319.0],
+];
+
+/// `first_anchor` and `default_scale` are those of the tiny network of the same version.
+fn read(
+    map: &Map<'_>,
+    tensors: &Tensors,
+    first_anchor: usize,
+    default_scale: f32,
+) -> Option<Arc<dyn OutputLayout>> {
+    let grids = tensors.grids;
+    let (given, scale) = (map.get("anchors"), map.get("scale_x_y"));
+    if grids == 0 {
+        let of_grids = |node: Option<Node<'_>>| match node {
+            Some(node) => invalid(
+                &node,
+                "given for decoded boxes",
+                "only together with tensors.grids",
+            ),
+            None => Some(()),
+        };
+        let (anchors, scale) = (of_grids(given), of_grids(scale));
+        anchors.and(scale)?;
+        return Some(Arc::new(DecodedBoxes));
+    }
+    let anchors = match given {
+        Some(node) => anchors_of(&node, grids),
+        None if grids == 2 => {
+            let of = |range: Range<usize>| TINY_ANCHORS[range].to_vec();
+            Some(vec![of(3..6), of(first_anchor..first_anchor + 3)])
+        }
+        None => {
+            map.missing("anchors", &anchors_form(grids));
+            None
+        }
+    };
+    let scale_x_y = match scale {
+        Some(node) => factors_of(&node, grids),
+        None => Some(vec![default_scale; grids]),
+    };
+    Some(Arc::new(DarknetGridsParameters {
+        anchors: anchors?,
+        scale_x_y: scale_x_y?,
+    }))
+}
+
+fn anchors_form(grids: usize) -> String {
+    format!(
+        "{grids} lists such as [81, 82, 135, 169], width and height of each anchor of a grid in input pixels"
+    )
+}
+
+/// Anchors of each grid, which are written one behind the other as in Darknet's files.
+fn anchors_of(node: &Node<'_>, grids: usize) -> Option<Vec<Vec<[f32; 2]>>> {
+    let form = anchors_form(grids);
+    let lists = node.items(&form)?;
+    if lists.len() != grids {
+        return invalid(node, &format!("{} lists", lists.len()), &form);
+    }
+    let anchors: Vec<Option<Vec<[f32; 2]>>> = lists
+        .iter()
+        .map(|list| {
+            let numbers = numbers_of(list, 1.0..=8192.0, &form)?;
+            match numbers.as_chunks::<2>() {
+                (pairs, []) if !pairs.is_empty() => Some(pairs.to_vec()),
+                _ => list.type_error(&form),
+            }
+        })
+        .collect();
+    anchors.into_iter().collect()
+}
+
+/// One number for all grids, or a list with one for each.
+fn factors_of(node: &Node<'_>, grids: usize) -> Option<Vec<f32>> {
+    let range = 1.0..=2.0;
+    if !node.is_list() {
+        return node.number(range).map(|value| vec![value as f32; grids]);
+    }
+    let form = format!("one number or a list of {grids}");
+    let numbers = numbers_of(node, range, &form)?;
+    if numbers.len() == grids {
+        Some(numbers)
+    } else {
+        node.type_error(&form)
+    }
+}
+
+/// Decoded boxes, which need no parameters.
+#[derive(Debug)]
+pub struct DecodedBoxes;
+
+impl OutputLayout for DecodedBoxes {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(Darknet::new(input, classes, shapes)?))
+    }
+}
+
+/// The tensors in their order.
+const BOXES: usize = 0;
+const SCORES: usize = 1;
+
+/// Decoded boxes over one input size for one number of classes.
+#[derive(Debug, Clone)]
+pub struct Darknet {
+    boxes: usize,
+    classes: usize,
+    /// Of the input, for the four edges of a box.
+    sides: [f32; 4],
+}
+
+impl Darknet {
+    /// For boxes and scores over `input`, whatever the number of boxes.
+    ///
+    /// # Errors
+    /// There are not two tensors, boxes and scores, with the same number of rows, or scores do not have one column for each of `classes`.
+    pub fn new(input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
+        check_count(shapes, 2, "boxes, then scores")?;
+        let advice =
+            format!("scores have a number for each label; check labels ({classes}) in model.yaml");
+        let axes = [(None, "boxes"), (Some(classes), "classes")];
+        check_axes(shapes, SCORES, DType::F32, &axes, &advice)?;
+        let boxes = shapes[SCORES].axes[0];
+        let advice =
+            "boxes have four corners for each row of scores; check output.tensors in model.yaml";
+        let long = [(Some(boxes), "boxes"), (Some(1), "1"), (Some(4), "edges")];
+        let short = [long[0], long[2]];
+        let axes = if shapes[BOXES].axes.len() == 2 {
+            &short[..]
+        } else {
+            &long
+        };
+        check_axes(shapes, BOXES, DType::F32, axes, advice)?;
+        let (width, height) = (input.width as f32, input.height as f32);
+        Ok(Self {
+            boxes,
+            classes,
+            sides: [width, height, width, height],
+        })
+    }
+}
+
+impl OutputDecoder for Darknet {
+    /// Of boxes whose best class is below `threshold` only the scores are read.
+    fn decode(
+        &self,
+        tensors: &[TensorView<'_>],
+        threshold: f32,
+        filter: &ClassFilter,
+        candidates: &mut Vec<Candidate>,
+    ) -> DecodeDiagnostics {
+        let (boxes, _) = floats(tensors, BOXES, self.boxes * 4).as_chunks::<4>();
+        let scores = floats(tensors, SCORES, self.boxes * self.classes);
+        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+        for (index, (scores, edges)) in scores.chunks_exact(self.classes).zip(boxes).enumerate() {
+            let span = Span::from_row(scores);
+            if span.max < threshold && span.is_valid() {
+                continue;
+            }
+            let xyxy = [0, 1, 2, 3].map(|edge| edges[edge] * self.sides[edge]);
+            if !span.is_valid() {
+                let start = index * self.classes;
+                let placed = scores.iter().enumerate();
+                collector
+                    .report_invalid(SCORES, placed.map(|(class, score)| (start + class, *score)));
+            } else if let Some(edge) = xyxy.iter().position(|edge| !edge.is_finite()) {
+                collector.report_non_finite(BOXES, index * 4 + edge);
+            } else {
+                let class = argmax(scores.iter().copied(), span.max);
+                collector.push(index, class, span.max, xyxy);
+            }
+        }
+        collector.decoded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
+
+    const INPUT: Size = Size::new(100, 200);
+
+    fn fixture(boxes: &[[f32; 4]], scores: &[[f32; 2]]) -> DecoderFixture<Darknet> {
+        let axes = vec![vec![boxes.len(), 1, 4], vec![scores.len(), 2]];
+        let mut fixture = DecoderFixture::new(axes, |shapes| Darknet::new(INPUT, 2, shapes));
+        fixture.floats = vec![boxes.concat(), scores.concat()];
+        fixture
+    }
+
+    #[test]
+    fn darknet_corners_are_relative_to_input() {
+        let boxes = [[0.5, 0.25, 1.0, 0.5], [f32::NAN; 4], [-0.5, 0.0, 0.5, 1.5]];
+        let fixture = fixture(&boxes, &[[0.1, 0.25], [0.24, 0.24], [1.03, 0.9]]);
+        let wanted = [
+            candidate(0, 1, 0.25, [50.0, 50.0, 100.0, 100.0]),
+            candidate(2, 0, 1.0, [-50.0, 0.0, 50.0, 300.0]),
+        ];
+        let found = fixture.decode(0.25);
+        assert_eq!(found, (wanted.to_vec(), DecodeDiagnostics::default()));
+        let of_a = fixture.decode_with_labels(0.25, &["a", "b"], &["a"]).0;
+        assert_eq!(of_a, wanted[1..], "the other class is filtered");
+    }
+
+    #[test]
+    fn invalid_numbers_are_reported_with_their_index() {
+        let mut fixture = fixture(&[[0.1, 0.2, 0.3, 0.4]; 3], &[[0.9, 0.1]; 3]);
+        let edges = (4..8).map(|index| (BOXES, index));
+        fixture.check_non_finite(0.25, edges.chain([(SCORES, 4), (SCORES, 5)]));
+        fixture.check_beyond_one(0.25, &[(SCORES, 3, 7.0)]);
+    }
+
+    #[test]
+    fn other_shapes_are_rejected_with_expected_shape() {
+        DecoderFixture::new(vec![vec![9, 4], vec![9, 2]], |shapes| {
+            Darknet::new(INPUT, 2, shapes)
+        });
+        let f32 = DType::F32;
+        #[rustfmt::skip]
+        check_refused(|shapes| Darknet::new(INPUT, 2, shapes), "", &[
+            (&[&[9, 1, 4], &[9, 3]], f32, 1, "float32 [boxes, 2]"),
+            (&[&[9, 1, 4], &[1, 9, 2]], f32, 1, "float32 [boxes, 2]"),
+            (&[&[8, 1, 4], &[9, 2]], f32, 0, "float32 [9, 1, 4]"),
+            (&[&[9, 2, 4], &[9, 2]], f32, 0, "float32 [9, 1, 4]"),
+            (&[&[9, 5], &[9, 2]], f32, 0, "float32 [9, 4]"),
+        ]);
+    }
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Output layouts: one file for each holds all that is known of it, one line in [`LAYOUTS`] makes it known.
+//!
+//! A layout's file has its names, its keys in `model.yaml`, how it is recognized in an ONNX file, the preprocessing of its
+//! networks, and its decoder. Everything else works from the table: [`keys`] reads `output` of `model.yaml`,
+//! [`recognize`] infers the layout of a network, and [`decode`](super::decode) runs the decoder. These know no layout by name.
+
+mod class_names;
+pub mod classifier;
+pub mod darknet;
+pub mod detectnet_v2;
+pub mod detr;
+pub mod embedding;
+pub mod fastestdet;
+pub mod fcos;
+pub mod gfl;
+pub(crate) mod keys;
+pub mod nms_plugin;
+mod recognize;
+pub mod ssd;
+pub mod yolov5;
+pub mod yolov8;
+pub mod yolox;
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use jetwatch_config::{KeySpec, Map};
+use jetwatch_types::{Placement, Size};
+
+use self::keys::{FileReader, TensorForm};
+pub use self::keys::{MAX_TENSORS, Tensors};
+use self::recognize::Outputs;
+pub use self::recognize::{
+    InferredLayout, Recognized, TensorRole, candidate_layouts, image_input, infer_layout,
+    input_size, names_from_metadata,
+};
+use crate::decoders::{Mismatch, OutputDecoder, TensorShape};
+use crate::model::ColorOrder;
+
+/// Every layout, in the order in which help lists them and equally likely guesses are preferred.
+pub const LAYOUTS: [&Layout; 18] = [
+    &yolox::YOLOX,
+    &yolov5::YOLOV5,
+    &yolov8::YOLOV8,
+    &darknet::YOLOV3,
+    &darknet::YOLOV4,
+    &fcos::FCOS,
+    &detr::DETR,
+    &nms_plugin::EFFICIENT_NMS,
+    &nms_plugin::BATCHED_NMS,
+    &gfl::NANODET,
+    &gfl::PICODET,
+    &detectnet_v2::DETECTNET_V2,
+    &fastestdet::FASTESTDET,
+    &ssd::SSD,
+    &classifier::SOFTMAX,
+    &classifier::LOGITS,
+    &classifier::SIGMOID,
+    &embedding::EMBEDDING,
+];
+
+/// What a value of `output.layout` means.
+#[derive(Debug)]
+pub struct Layout {
+    /// The value.
+    pub name: &'static str,
+    /// Networks that have it.
+    pub networks: &'static str,
+    /// Required outputs of one image, where `C` is the number of classes, for errors and help.
+    pub needs: &'static str,
+    /// What its networks find.
+    pub kind: LayoutKind,
+    /// Usual preprocessing.
+    pub input: Preprocessing,
+    /// Usual score threshold.
+    pub score_threshold: f32,
+    /// Whether boxes of one object overlap.
+    pub needs_suppression: bool,
+    /// The ways to name the tensors; of those with roles, the first whose first role is given is meant.
+    tensors: &'static [TensorForm],
+    /// Groups of keys besides the tensors.
+    keys: &'static [&'static [KeySpec]],
+    /// Reads these keys. Without tensors, whose errors are reported already, what depends on them is not checked.
+    read: ReadParameters,
+    /// The ways in which the outputs of a network have this layout, the most likely first.
+    recognize: fn(&Outputs<'_>) -> Vec<Recognized>,
+}
+
+/// Reads the parameters in the map `output`, given its tensors and a reader of files in the model's folder.
+type ReadParameters =
+    fn(&Map<'_>, Option<&Tensors>, FileReader<'_>) -> Option<Arc<dyn OutputLayout>>;
+
+/// What networks find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LayoutKind {
+    /// Boxes with labels.
+    Detector,
+    /// Labels of the whole image.
+    Classifier,
+    /// A vector of the whole image, without labels.
+    Embedding,
+}
+
+/// The preprocessing of the authors' training. An ONNX file does not contain it, so it is always a guess.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Preprocessing {
+    /// Order of the planes.
+    pub color: ColorOrder,
+    /// Subtracted from each value, 0 to 255, in the order of the planes.
+    pub mean: [f32; 3],
+    /// Factor after the subtraction.
+    pub scale: [f32; 3],
+    /// Position of the scaled image.
+    pub placement: Placement,
+    /// Value of the padding, 0 to 255.
+    pub padding: u8,
+}
+
+/// 0 to 255 as they are.
+const RAW: Preprocessing = Preprocessing {
+    color: ColorOrder::Bgr,
+    mean: [0.0; 3],
+    scale: [1.0; 3],
+    placement: Placement::Stretch,
+    padding: 114,
+};
+
+/// Red first, 0 to 1.
+const UNIT: Preprocessing = Preprocessing {
+    color: ColorOrder::Rgb,
+    scale: [0.003_921_569; 3],
+    ..RAW
+};
+
+/// As [`UNIT`], and the image keeps its shape.
+const CENTERED: Preprocessing = Preprocessing {
+    placement: Placement::Center,
+    ..UNIT
+};
+
+/// Red first, by ImageNet's mean and deviation.
+const IMAGENET: Preprocessing = Preprocessing {
+    mean: [123.675, 116.28, 103.53],
+    scale: [0.017_124_8, 0.017_507, 0.017_429_2],
+    ..UNIT
+};
+
+/// What most detectors have in common.
+const DETECTOR: Layout = Layout {
+    name: "",
+    networks: "",
+    needs: "",
+    kind: LayoutKind::Detector,
+    input: UNIT,
+    score_threshold: 0.3,
+    needs_suppression: true,
+    tensors: &[TensorForm::Name],
+    keys: &[],
+    read: |_, _, _| None,
+    recognize: |_| Vec::new(),
+};
+
+/// The layout with this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Layout> {
+    LAYOUTS.into_iter().find(|layout| layout.name == name)
+}
+
+/// A layout with the parameters that the tensors do not contain.
+pub trait OutputLayout: Any + Debug + Send + Sync {
+    /// The decoder for a network with this `input` and number of classes, whose tensors are `shapes` in the layout's order.
+    ///
+    /// # Errors
+    /// The first tensor that does not fit.
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch>;
+
+    /// The sides of the input must be multiples of this, or cells would be missing at the edge. 1 where the network
+    /// itself gives the positions of its boxes.
+    fn side_multiple(&self) -> u32 {
+        1
+    }
+
+    /// What the network finds.
+    fn kind(&self) -> LayoutKind {
+        LayoutKind::Detector
+    }
+
+    /// Whether several labels of a classifier apply at once.
+    fn allows_several(&self) -> bool {
+        false
+    }
+
+    /// Whether the output has one row per object, so that its length differs from image to image. Such a network
+    /// takes one image at a time, and its tensor may be without a batch axis.
+    fn rows_vary(&self) -> bool {
+        false
+    }
+}
+
+/// The output of a network.
+#[derive(Debug, Clone)]
+pub struct OutputSpec {
+    /// Names of the tensors in the network, in the layout's order; at least one, at most [`MAX_TENSORS`].
+    pub tensors: Vec<String>,
+    /// Layout of the boxes.
+    pub layout: Arc<dyn OutputLayout>,
+}
+
+/// Layouts are equal when all their parameters are, which their debug text contains.
+impl PartialEq for OutputSpec {
+    fn eq(&self, other: &Self) -> bool {
+        self.tensors == other.tensors
+            && format!("{:?}", self.layout) == format!("{:?}", other.layout)
+    }
+}

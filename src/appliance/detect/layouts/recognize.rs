@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Infers the output layout of a network from its shapes, names, operators and metadata. Pure.
+//!
+//! An ONNX file does not define the meaning of its outputs, so every answer is a guess with a reason. Each layout recognizes its
+//! own outputs; here are the views of the outputs that they share, and the order of the guesses.
+
+use serde::Serialize;
+
+use jetwatch_types::Size;
+
+use super::{LAYOUTS, Layout, Preprocessing, class_names, find};
+use crate::graph::{Axis, Element, Network, Tensor};
+
+/// Strides of most networks.
+pub(super) const THREE: [u32; 3] = [8, 16, 32];
+/// Strides of networks with one coarse grid more.
+pub(super) const FOUR: [u32; 4] = [8, 16, 32, 64];
+/// Strides of tiny networks.
+pub(super) const TINY: [u32; 2] = [16, 32];
+/// Maximum number of rows that stand for objects; lists with a row for each cell or anchor are longer.
+pub(super) const MAX_OBJECTS: u64 = 1000;
+
+/// Operators of non-maximum suppression.
+const SUPPRESSION: [&str; 5] = [
+    "NonMaxSuppression",
+    "EfficientNMS_TRT",
+    "BatchedNMS_TRT",
+    "BatchedNMSDynamic_TRT",
+    "NMS_TRT",
+];
+
+/// How sure a guess is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Certainty {
+    /// The shapes fit, something else speaks against it.
+    Possible,
+    /// The shapes fit, and networks of other layouts rarely have them.
+    Likely,
+    /// The shapes or an operator leave no doubt.
+    Certain,
+}
+
+/// A layout that fits a network, and why.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct InferredLayout {
+    /// Value of `output.layout`.
+    pub layout: &'static str,
+    /// How the outputs have it.
+    #[serde(flatten)]
+    pub found: Recognized,
+    /// Name of a further input that takes the size of the images.
+    pub sizes_name: Option<String>,
+    /// Name of a further input that takes their scale.
+    pub scales_name: Option<String>,
+}
+
+/// One way in which the outputs of a network have a layout.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Recognized {
+    /// How sure that is.
+    pub certainty: Certainty,
+    /// Evidence for it.
+    pub reason: String,
+    /// Number of classes; 0 where the outputs do not contain it.
+    pub classes: usize,
+    /// The outputs that hold the boxes.
+    pub tensors: Vec<TensorRole>,
+    /// Other keys of `output`, with their values as YAML.
+    pub parameters: Vec<(&'static str, String)>,
+    /// Networks and preprocessing, where they are not the layout's usual ones.
+    #[serde(skip)]
+    pub origin: Option<(&'static str, Preprocessing)>,
+}
+
+/// Outputs of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TensorRole {
+    /// `name` for a single output, or the key below `output.tensors`.
+    pub key: &'static str,
+    /// Names of the outputs.
+    pub names: Vec<String>,
+    /// Whether each grid has one.
+    pub is_list: bool,
+}
+
+/// The most likely layout.
+#[must_use]
+pub fn infer_layout(network: &Network, size: Option<Size>) -> Option<InferredLayout> {
+    candidate_layouts(network, size).into_iter().next()
+}
+
+/// Every layout that fits the network, the most likely first. `size` is the input size of a network with a dynamic one.
+#[must_use]
+pub fn candidate_layouts(network: &Network, size: Option<Size>) -> Vec<InferredLayout> {
+    let Some(outputs) = Outputs::new(network, size) else {
+        return Vec::new();
+    };
+    let guess = |layout: &&'static Layout| {
+        let found = (layout.recognize)(&outputs).into_iter().next()?;
+        Some(InferredLayout {
+            layout: layout.name,
+            found,
+            sizes_name: outputs.extra_input(Element::INT64),
+            scales_name: outputs.extra_input(Element::FLOAT),
+        })
+    };
+    let mut found: Vec<InferredLayout> = LAYOUTS.iter().filter_map(guess).collect();
+    found.sort_by_key(|guess| std::cmp::Reverse(guess.found.certainty));
+    found
+}
+
+impl InferredLayout {
+    /// The layout.
+    #[must_use]
+    pub fn layout(&self) -> &'static Layout {
+        find(self.layout).expect("guesses are made from the table")
+    }
+
+    /// Networks that have it, and their preprocessing.
+    #[must_use]
+    pub fn origin(&self) -> (&'static str, Preprocessing) {
+        let layout = self.layout();
+        self.found.origin.unwrap_or((layout.networks, layout.input))
+    }
+}
+
+impl Recognized {
+    /// Without further keys.
+    pub(super) fn new(
+        certainty: Certainty,
+        classes: u64,
+        tensors: Vec<TensorRole>,
+        reason: String,
+    ) -> Self {
+        Self {
+            certainty,
+            reason,
+            classes: classes as usize,
+            tensors,
+            parameters: Vec::new(),
+            origin: None,
+        }
+    }
+}
+
+/// The input that takes images: float or byte tensors of four axes.
+#[must_use]
+pub fn image_input(network: &Network) -> Option<&Tensor> {
+    let has_four = |tensor: &&Tensor| tensor.axes.as_ref().is_some_and(|axes| axes.len() == 4);
+    network.inputs.iter().find(has_four)
+}
+
+/// Width and height of the input, as far as the file contains them: in its shape, or in the exporter's metadata.
+#[must_use]
+pub fn input_size(network: &Network) -> Option<Size> {
+    let axes = image_input(network)?.axes.as_ref()?;
+    let side = |axis: &Axis| match axis {
+        Axis::Fixed(len) => u32::try_from(*len).ok(),
+        Axis::Open(_) => None,
+    };
+    if let (Some(height), Some(width)) = (side(&axes[2]), side(&axes[3])) {
+        return Some(Size::new(width, height));
+    }
+    let noted = network.metadata_value("imgsz")?;
+    let sides: Vec<u32> = noted
+        .trim_matches(['[', ']', '(', ')'])
+        .split(',')
+        .map_while(|side| side.trim().parse().ok())
+        .collect();
+    match sides.as_slice() {
+        [side] => Some(Size::new(*side, *side)),
+        [height, width] => Some(Size::new(*width, *height)),
+        _ => None,
+    }
+}
+
+/// Class names in the exporter's metadata.
+#[must_use]
+pub fn names_from_metadata(network: &Network) -> Option<Vec<String>> {
+    ["names", "classes", "labels"]
+        .into_iter()
+        .find_map(|key| class_names::parse(network.metadata_value(key)?))
+}
+
+/// The outputs of a network with what tells their meaning.
+pub(super) struct Outputs<'a> {
+    pub(super) network: &'a Network,
+    pub(super) list: Vec<Output<'a>>,
+    /// Of the input.
+    pub(super) size: Size,
+    /// Of the classes, as the exporter noted them.
+    pub(super) names: Option<Vec<String>>,
+}
+
+/// An output without its batch axis.
+pub(super) struct Output<'a> {
+    pub(super) name: &'a str,
+    pub(super) element: Element,
+    /// `None` for dynamic ones.
+    pub(super) axes: Vec<Option<u64>>,
+    /// The operator that computes it.
+    pub(super) made_by: Option<&'a str>,
+}
+
+/// The only output, `[rows, columns]`.
+pub(super) struct Matrix<'a> {
+    pub(super) output: &'a Output<'a>,
+    pub(super) rows: u64,
+    pub(super) columns: u64,
+}
+
+/// Boxes in one of two outputs, scores in the other.
+pub(super) struct Pair<'a> {
+    pub(super) boxes: &'a Output<'a>,
+    pub(super) scores: &'a Output<'a>,
+    /// `None` if it is dynamic.
+    pub(super) rows: Option<u64>,
+    /// Of the scores.
+    pub(super) columns: u64,
+    /// Whether there is a box for each anchor of Darknet's grids, three in each cell.
+    pub(super) has_three_per_cell: bool,
+}
+
+impl<'a> Outputs<'a> {
+    fn new(network: &'a Network, size: Option<Size>) -> Option<Self> {
+        let list: Option<Vec<Output<'a>>> = network.outputs.iter().map(Output::new).collect();
+        Some(Self {
+            network,
+            list: list?,
+            size: size.or_else(|| input_size(network))?,
+            names: names_from_metadata(network),
+        })
+    }
+
+    /// The only output, if it is a matrix of floats whose rows and columns are fixed. None behind a suppression.
+    pub(super) fn matrix(&self) -> Option<Matrix<'_>> {
+        self.any_matrix()
+            .filter(|matrix| !self.is_suppressed(matrix))
+    }
+
+    /// As [`matrix`](Self::matrix), but behind a suppression.
+    pub(super) fn suppressed_rows(&self) -> Option<Matrix<'_>> {
+        self.any_matrix()
+            .filter(|matrix| self.is_suppressed(matrix))
+    }
+
+    fn is_suppressed(&self, matrix: &Matrix<'_>) -> bool {
+        self.has_operator(&SUPPRESSION[..1]) || (matrix.columns == 6 && matrix.rows <= MAX_OBJECTS)
+    }
+
+    fn any_matrix(&self) -> Option<Matrix<'_>> {
+        let [output] = self.list.as_slice() else {
+            return None;
+        };
+        let [Some(rows), Some(columns)] = *output.axes.as_slice() else {
+            return None;
+        };
+        output.is_float().then_some(Matrix {
+            output,
+            rows,
+            columns,
+        })
+    }
+
+    /// Boxes `[rows, 4]` or `[rows, 1, 4]` in one of two outputs and scores `[rows, columns]` in the other.
+    pub(super) fn pairs(&self) -> Vec<Pair<'_>> {
+        let [first, second] = self.list.as_slice() else {
+            return Vec::new();
+        };
+        let pair = |(boxes, scores)| {
+            let (boxes, scores): (&Output<'_>, &Output<'_>) = (boxes, scores);
+            let [rows, Some(columns)] = *scores.axes.as_slice() else {
+                return None;
+            };
+            let is_single = matches!(boxes.axes.as_slice(), [_, Some(1), Some(4)]);
+            let is_fit = (boxes.is_boxes() || is_single) && boxes.axes[0] == rows;
+            // A score tensor of four columns could be either; the names decide then.
+            if !is_fit || !scores.is_float() || columns == 4 && boxes.name.contains("score") {
+                return None;
+            }
+            let three_each = |strides: &[u32]| rows == Some(3 * self.cells(strides));
+            let has_three_per_cell = is_single || three_each(&TINY) || three_each(&THREE);
+            Some(Pair {
+                boxes,
+                scores,
+                rows,
+                columns,
+                has_three_per_cell,
+            })
+        };
+        [(first, second), (second, first)]
+            .into_iter()
+            .filter_map(pair)
+            .collect()
+    }
+
+    /// The only output, if it is one vector of floats for each image, perhaps with further axes of length 1.
+    pub(super) fn vector(&self) -> Option<&Output<'a>> {
+        let [output] = self.list.as_slice() else {
+            return None;
+        };
+        let [_, rest @ ..] = output.axes.as_slice() else {
+            return None;
+        };
+        // Rows of boxes behind a suppression have no batch axis, so that their columns look like classes.
+        let is_vector = rest.iter().all(|axis| *axis == Some(1))
+            && output.is_float()
+            && !self.has_operator(&SUPPRESSION)
+            && self.is_per_image();
+        is_vector.then_some(output)
+    }
+
+    /// Whether the first axis of the output can be that of the images.
+    fn is_per_image(&self) -> bool {
+        let first = |axes: Option<&Vec<Axis>>| match axes.and_then(|axes| axes.first()) {
+            Some(Axis::Fixed(len)) => Some(*len),
+            _ => None,
+        };
+        let images = first(image_input(self.network).and_then(|input| input.axes.as_ref()));
+        let outputs = &self.network.outputs;
+        let rows = first(outputs.first().and_then(|output| output.axes.as_ref()));
+        match (images, rows) {
+            (Some(images), Some(rows)) => images == rows,
+            _ => true,
+        }
+    }
+
+    /// The outputs, if each is the map of one of `strides` and all have the same number of channels, with this number.
+    pub(super) fn maps(&self, strides: &[u32]) -> Option<(u64, Vec<&Output<'a>>)> {
+        match self.list.len() == strides.len() {
+            true => self.maps_among(strides, None),
+            false => None,
+        }
+    }
+
+    /// The first maps of `strides` among the outputs, all with the same number of channels, which is `wanted` if given.
+    pub(super) fn maps_among(
+        &self,
+        strides: &[u32],
+        wanted: Option<u64>,
+    ) -> Option<(u64, Vec<&Output<'a>>)> {
+        let mut channels = wanted;
+        let mut found = Vec::new();
+        for stride in strides {
+            let output = self.list.iter().find(|output| {
+                self.channels_at(output, *stride)
+                    .is_some_and(|len| channels.is_none_or(|channels| channels == len))
+            })?;
+            channels = output.axes[0];
+            found.push(output);
+        }
+        Some((channels?, found))
+    }
+
+    /// Channels of `output` if it is a float map `[channels, height, width]` of the grid of `stride`.
+    pub(super) fn channels_at(&self, output: &Output<'_>, stride: u32) -> Option<u64> {
+        match *output.axes.as_slice() {
+            [Some(channels), Some(height), Some(width)]
+                if (width, height) == self.grid(stride) && output.is_float() =>
+            {
+                Some(channels)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the input is higher than those of detectors and classifiers: networks that tell persons or vehicles apart have
+    /// inputs of 256×128, 128×64 or 160×60.
+    pub(super) fn is_high(&self) -> bool {
+        f64::from(self.size.height) >= 1.5 * f64::from(self.size.width)
+    }
+
+    /// Width and height of the grid of `stride`.
+    fn grid(&self, stride: u32) -> (u64, u64) {
+        let side = |pixels: u32| u64::from(pixels.div_ceil(stride));
+        (side(self.size.width), side(self.size.height))
+    }
+
+    /// Cells of the grids of `strides`.
+    pub(super) fn cells(&self, strides: &[u32]) -> u64 {
+        let cells = |stride: &u32| {
+            let (width, height) = self.grid(*stride);
+            width * height
+        };
+        strides.iter().map(cells).sum()
+    }
+
+    /// A second input with two numbers per image: sizes are integers, scales are not.
+    pub(super) fn extra_input(&self, element: Element) -> Option<String> {
+        let is_pair = |axes: &Vec<Axis>| matches!(axes.as_slice(), [_, Axis::Fixed(2)]);
+        let inputs = &self.network.inputs;
+        let found = inputs.iter().find(|input| {
+            input.element == Some(element) && input.axes.as_ref().is_some_and(is_pair)
+        });
+        found.map(|input| input.name.clone())
+    }
+
+    /// Whether one of these operators is in the network.
+    pub(super) fn has_operator(&self, names: &[&str]) -> bool {
+        let operators = &self.network.operators;
+        operators
+            .iter()
+            .any(|operator| names.contains(&operator.name.as_str()))
+    }
+
+    /// Whether PaddlePaddle wrote the file.
+    pub(super) fn is_paddle(&self) -> bool {
+        self.network.producer.to_lowercase().contains("paddle")
+    }
+
+    /// Number of class names that the exporter noted; 0 without.
+    pub(super) fn noted_classes(&self) -> u64 {
+        self.names.as_ref().map_or(0, |names| names.len() as u64)
+    }
+
+    /// A phrase on whether the number of class names is `classes`.
+    pub(super) fn agrees(&self, classes: u64) -> &'static str {
+        match &self.names {
+            Some(names) if names.len() as u64 == classes => "; the noted class names are as many",
+            Some(_) => "; but the noted class names are not as many",
+            None => "",
+        }
+    }
+}
+
+impl Matrix<'_> {
+    /// The guess that it has boxes of this number of classes; `why` becomes part of the reason. None without a class.
+    pub(super) fn recognized(
+        &self,
+        outputs: &Outputs<'_>,
+        certainty: Certainty,
+        classes: Option<u64>,
+        why: &str,
+    ) -> Option<Recognized> {
+        let classes = classes.filter(|classes| *classes > 0)?;
+        let reason = format!(
+            "output {}: {why}{}",
+            self.output.shape(),
+            outputs.agrees(classes)
+        );
+        let tensors = vec![single("name", self.output)];
+        Some(Recognized::new(certainty, classes, tensors, reason))
+    }
+}
+
+impl Pair<'_> {
+    /// The guess that the scores are those of `classes`; `why` becomes part of the reason.
+    pub(super) fn recognized(
+        &self,
+        outputs: &Outputs<'_>,
+        certainty: Certainty,
+        classes: u64,
+        why: &str,
+    ) -> Recognized {
+        let reason = format!(
+            "boxes {} and scores {}: {why}{}",
+            self.boxes.shape(),
+            self.scores.shape(),
+            outputs.agrees(classes)
+        );
+        let tensors = vec![single("boxes", self.boxes), single("scores", self.scores)];
+        Recognized::new(certainty, classes, tensors, reason)
+    }
+}
+
+impl<'a> Output<'a> {
+    fn new(tensor: &'a Tensor) -> Option<Self> {
+        let axes = tensor.axes.as_ref()?;
+        Some(Self {
+            name: &tensor.name,
+            element: tensor.element?,
+            axes: axes
+                .iter()
+                .skip(1)
+                .map(|axis| match axis {
+                    Axis::Fixed(len) => Some(*len),
+                    Axis::Open(_) => None,
+                })
+                .collect(),
+            made_by: tensor.made_by.as_deref(),
+        })
+    }
+
+    pub(super) fn is_float(&self) -> bool {
+        matches!(self.element, Element::FLOAT | Element::FLOAT16)
+    }
+
+    /// Whether it is `[rows, 4]`.
+    pub(super) fn is_boxes(&self) -> bool {
+        self.is_float() && matches!(self.axes.as_slice(), [_, Some(4)])
+    }
+
+    /// The shape as text, for a reason.
+    pub(super) fn shape(&self) -> String {
+        let axes: Vec<String> = self
+            .axes
+            .iter()
+            .map(|axis| axis.map_or_else(|| "?".to_owned(), |len| len.to_string()))
+            .collect();
+        format!("[{}]", axes.join(", "))
+    }
+}
+
+/// One output of a kind.
+pub(super) fn single(key: &'static str, output: &Output<'_>) -> TensorRole {
+    TensorRole {
+        key,
+        names: vec![output.name.to_owned()],
+        is_list: false,
+    }
+}
+
+/// One output of a kind for each grid.
+pub(super) fn per_grid(key: &'static str, outputs: &[&Output<'_>]) -> TensorRole {
+    TensorRole {
+        key,
+        names: outputs
+            .iter()
+            .map(|output| output.name.to_owned())
+            .collect(),
+        is_list: true,
+    }
+}
