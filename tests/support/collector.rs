@@ -100,8 +100,9 @@ pub fn first_reason_on(machine: &SysRoot, config: &SourceConfig) -> String {
     let what = format!("a reason of {}", config.uri);
     let reasons = || collector.offline_reasons().into_iter().next();
     let reason = super::daemon::wait_until_some(&what, reasons);
-    let (frames, _) = collector.stop();
-    assert_eq!(frames.len(), 0, "{what}: {reason}");
+    // A later session may deliver some.
+    assert_eq!(collector.count(), 0, "{what}: {reason}");
+    let _ = collector.stop();
     reason
 }
 
