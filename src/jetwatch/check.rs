@@ -414,8 +414,10 @@ mod tests {
     fn few_detections_are_noted_with_an_interval_only() {
         let note = |source: &str, interval: u32| {
             let text = format!("sources: [{{name: a, {source}}}]\ndetector: {{model: models/x}}\n");
-            let config = Config::from_str("f.yaml", &text).expect("a good file");
-            few_detections(&config.sources[0], Interval::Frames(interval))
+            let mut config = Config::from_str("f.yaml", &text).expect("a good file");
+            config.detector.interval = Interval::Frames(interval);
+            let source = &config.sources[0];
+            few_detections(source, config.detector.interval_of(source))
         };
         let scene = "uri: 'synthetic://traffic?fps=15'";
         let found = note(scene, 3).expect("3.75 frames/s are few");

@@ -457,7 +457,7 @@ fn failed_init_reports_error_and_leaves_no_file() {
     refused(
         &tiny().bytes(),
         &["--layout", "yolo"],
-        "found the layout `yolo`, expected one of efficient_nms",
+        "found the layout `yolo`, expected one of yolox, yolov5, ",
     );
     refused(
         &tiny().bytes(),
