@@ -310,7 +310,10 @@ fn vic_is_not_used_beside_elements_that_scale_elsewhere() {
     let own = launch(
         "videotestsrc is-live=true ! video/x-raw,format=NV12,width=640,height=480 ! videoscale ! video/x-raw,width=320,height=240 ! identity",
     );
-    let reason = first_reason_on(&machine.root(), &vic(own));
+    // A frame may come before these elements are known.
+    let collector = Collector::start_on(&machine.root(), &vic(own), usize::MAX);
+    let reason = wait_until_some("a refusal", || collector.offline_reasons().first().cloned());
+    let _ = collector.stop();
     assert_has!(reason => "scaling is to run on the VIC", "scale by CPU (videoscale");
 }
 
