@@ -87,6 +87,19 @@ fn reid(axes: &[i64], made_by: &str) -> Network {
     network
 }
 
+/// One output of suppressed rows with the names of three classes, as of YOLOv10, YOLO26 (yolov10#55) or YOLOv7 (yolov7#428).
+fn end_to_end(axes: &[i64], operator: Option<&str>) -> Network {
+    let mut network = network(640, floats(&[("output0", axes)]));
+    let names = "{0: 'person', 1: 'car', 2: 'dog'}";
+    network
+        .metadata
+        .push(("names".to_owned(), names.to_owned()));
+    match operator {
+        Some(operator) => with_operator(network, operator),
+        None => network,
+    }
+}
+
 /// Networks as their families export them, with layout and classes that must be guessed.
 #[rustfmt::skip]
 fn families() -> Vec<(Network, &'static str, usize)> {
@@ -160,6 +173,9 @@ fn families() -> Vec<(Network, &'static str, usize)> {
         (network(640, floats(&[("logits", &[-1, -1, 80]), ("pred_boxes", &[-1, -1, 4])])), "detr", 80),
         (official, "detr", 2),
         (network(640, floats(&[("output0", &[1, 300, 84])])), "detr", 80),
+        (end_to_end(&[1, 300, 6], None), "finished", 3),
+        (end_to_end(&[1, -1, 6], Some("NonMaxSuppression")), "finished", 3),
+        (end_to_end(&[-1, 7], Some("NonMaxSuppression")), "finished", 3),
         (network(416, floats(&[("boxes", &[1, 10647, 1, 4]), ("confs", &[1, 10647, 80])])), "yolov4", 80),
         (network(416, floats(&[("boxes", &[1, 2535, 1, 4]), ("confs", &[1, 2535, 3])])), "yolov4", 3),
         (network(416, maps(255, &[52, 26, 13])), "yolov4", 80),
@@ -294,7 +310,7 @@ fn unknown_outputs_infer_no_layout() {
     let cases: [&[(&str, &[i64])]; 5] = [
         &[("rows", &[9, 1000])],
         &[("output", &[1, 17, 3])],
-        &[("output0", &[1, 300, 6])],
+        &[("output0", &[1, 3000, 6])],
         &[("a", &[1, 3, 5, 7]), ("b", &[1, 3])],
         &[],
     ];

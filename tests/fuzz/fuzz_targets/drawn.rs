@@ -147,7 +147,7 @@ fn layout(
         10 => return nms_plugin(bytes),
         11 | 12 => gfl(bytes, family == 11, input, classes)?,
         13 => (
-            Arc::new(layouts::gfl::finished::FinishedRows),
+            Arc::new(layouts::finished::FinishedRows::paddle()),
             vec![vec![rows(bytes)?, 6]],
         ),
         14 => {

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use jetwatch_config::{Map, Section};
 
-use self::finished::FinishedRows;
+use super::finished::FinishedRows;
 use super::keys::{TensorForm, Tensors, per_grid};
 use super::recognize::{self, Certainty, FOUR, Outputs, Recognized};
 use super::{DETECTOR, IMAGENET, Layout, OutputLayout, Preprocessing, RAW};
@@ -36,8 +36,6 @@ use crate::yaml_values::{FileReader, invalid};
 use crate::{Candidate, ClassFilter};
 use jetwatch_pixels::argmax::{Span, argmax};
 use jetwatch_types::Size;
-
-pub mod finished;
 
 /// The layout of NanoDet.
 pub const NANODET: Layout = Layout {
@@ -114,7 +112,7 @@ fn read_picodet(
             "given for finished boxes",
             "only together with tensors",
         ),
-        None => Some(Arc::new(FinishedRows)),
+        None => Some(Arc::new(FinishedRows::paddle())),
     }
 }
 

@@ -7,6 +7,7 @@ use jetwatch_config::{Map, Node, Section, ValueType};
 
 use super::darknet::{AnchorsKey, ScaleKey};
 use super::detectnet_v2::DetectNetParameters;
+use super::finished::FinishedKeys;
 use super::gfl::GflKeys;
 use super::ssd::keys::SsdKeys;
 use super::{LAYOUTS, Layout, OutputSpec};
@@ -72,7 +73,7 @@ pub(super) const fn optional_per_grid(key: &'static str) -> Role {
 /// `output`: the keys of all layouts. Each has some of them.
 #[derive(Section)]
 #[section(also = AnchorsKey, also = ScaleKey, also = ActivationKey, also = BoxesAreKey)]
-#[section(also = GflKeys, also = DetectNetParameters, also = SsdKeys)]
+#[section(also = GflKeys, also = DetectNetParameters, also = SsdKeys, also = FinishedKeys)]
 #[expect(dead_code, reason = "declares the keys only")]
 pub(crate) struct OutputKeys {
     /// What the tensors mean.
@@ -131,7 +132,7 @@ pub(super) struct ActivationKey {
 #[derive(Section)]
 #[expect(dead_code, reason = "declares the keys only")]
 pub(super) struct BoxesAreKey {
-    /// Layouts efficient_nms, batched_nms and ssd: unit of the boxes; deltas, which refer to anchors, for ssd only. Required for batched_nms. Default: pixels for efficient_nms, deltas for ssd.
+    /// Layouts finished, efficient_nms, batched_nms and ssd: unit of the boxes; deltas, which refer to anchors, for ssd only. Required for batched_nms. Default: pixels for finished and efficient_nms, deltas for ssd.
     #[key(value = ValueType::Words(&["pixels", "normalized", "deltas"]), read = elsewhere)]
     boxes_are: Option<()>,
 }

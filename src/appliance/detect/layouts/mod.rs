@@ -13,6 +13,7 @@ pub mod detr;
 pub mod embedding;
 pub mod fastestdet;
 pub mod fcos;
+pub mod finished;
 pub mod gfl;
 pub(crate) mod keys;
 pub mod nms_plugin;
@@ -40,7 +41,7 @@ use crate::decoders::{Mismatch, OutputDecoder, TensorShape};
 use crate::model::ColorOrder;
 
 /// Every layout, in the order in which help lists them and equally likely guesses are preferred.
-pub const LAYOUTS: [&Layout; 18] = [
+pub const LAYOUTS: [&Layout; 19] = [
     &yolox::YOLOX,
     &yolov5::YOLOV5,
     &yolov8::YOLOV8,
@@ -48,6 +49,7 @@ pub const LAYOUTS: [&Layout; 18] = [
     &darknet::YOLOV4,
     &fcos::FCOS,
     &detr::DETR,
+    &finished::FINISHED,
     &nms_plugin::EFFICIENT_NMS,
     &nms_plugin::BATCHED_NMS,
     &gfl::NANODET,

@@ -249,6 +249,11 @@ impl<'a> Outputs<'a> {
         self.has_operator(&SUPPRESSION[..1]) || (matrix.columns == 6 && matrix.rows <= MAX_OBJECTS)
     }
 
+    /// Whether an operator of non-maximum suppression is in the network.
+    pub(super) fn is_behind_suppression(&self) -> bool {
+        self.has_operator(&SUPPRESSION)
+    }
+
     fn any_matrix(&self) -> Option<Matrix<'_>> {
         let [output] = self.list.as_slice() else {
             return None;

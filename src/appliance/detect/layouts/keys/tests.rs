@@ -10,7 +10,7 @@ use crate::layouts::detectnet_v2::DetectNetParameters;
 use crate::layouts::detr::{DetrActivation, DetrParameters};
 use crate::layouts::fastestdet;
 use crate::layouts::fcos::{FcosParameters, FcosScore};
-use crate::layouts::gfl::finished::FinishedRows;
+use crate::layouts::finished::FinishedRows;
 use crate::layouts::gfl::{CellCenter, GflParameters, GflTensors};
 use crate::layouts::nms_plugin::{NmsPlugin, NmsPluginParameters};
 use crate::layouts::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
@@ -77,7 +77,7 @@ fn every_layout_has_its_tensors_in_its_own_order() {
         ("{layout: nanodet, name: a}", gfl(GflTensors::Joined, 7, CellCenter::Corner), "a"),
         ("{layout: nanodet, tensors: {scores: [a, b], boxes: [c, d]}, reg_max: 10}", gfl(separate(2), 10, CellCenter::Middle), "a b c d"),
         ("{layout: picodet, tensors: {scores: [a, b], boxes: [c, d]}}", gfl(separate(2), 7, CellCenter::Middle), "a b c d"),
-        ("{layout: picodet, name: a}", layout(FinishedRows), "a"),
+        ("{layout: picodet, name: a}", layout(FinishedRows::paddle()), "a"),
         ("{layout: detectnet_v2, tensors: {boxes: b, scores: s}}", detectnet(35.0, 0.5), "s b"),
         ("{layout: detectnet_v2, tensors: {boxes: b, scores: s}, box_norm: 20, offset: 0}", detectnet(20.0, 0.0), "s b"),
         ("{layout: fastestdet, name: a}", layout(fastestdet::Planes), "a"),
