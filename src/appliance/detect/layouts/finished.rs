@@ -340,6 +340,9 @@ mod tests {
         fixture
     }
 
+    /// Columns, unit, number of the first class, rows.
+    type Family<'a> = (&'a [&'a str], BoxUnit, u32, [&'a [f32]; 4]);
+
     /// The same two detections, as four families write them; the last row of each only fills the tensor.
     #[test]
     fn rows_are_read_by_their_columns() {
@@ -350,7 +353,7 @@ mod tests {
         let center = ["score", "center_x", "center_y", "width", "height", "class"];
         let background = [IGNORED, "class", "score", "left", "top", "right", "bottom"];
         #[rustfmt::skip]
-        let cases: [(&[&str], BoxUnit, u32, [&[f32]; 4]); 5] = [
+        let cases: [Family<'_>; 5] = [
             (&ULTRALYTICS, BoxUnit::Pixels, 0, [
                 &[16.0, 8.0, 32.0, 24.0, 1.02, 1.0], &[0.0, 0.0, 64.0, 32.0, 0.3, 0.0],
                 &[0.0, 0.0, 64.0, 32.0, 0.299_999, 0.0], &[0.0; 6],
