@@ -85,6 +85,11 @@ impl ModelYamlTemplate {
                 wanted: wanted.to_owned(),
             });
         }
+        let is_other = |task: &&str| ["pose", "obb"].contains(task);
+        if let Some(task) = network.metadata_value("task").filter(is_other) {
+            let task = task.to_owned();
+            return Err(ModelYamlTemplateError::OtherTask { task });
+        }
         let Some(input) = image_input(network) else {
             let found = joined(
                 network

@@ -24,6 +24,19 @@ pub enum ModelYamlTemplateError {
         /// The requested value.
         wanted: String,
     },
+    /// The network does not give boxes along the image's edges.
+    #[error(
+        "the file says that the network is for {}, and jetwatch finds objects by boxes along the edges of the image: export a \
+         detection network (such as yolo export model=yolo11n.pt format=onnx)",
+        match task.as_str() {
+            "obb" => "rotated boxes (task obb)",
+            _ => "poses (task pose)",
+        }
+    )]
+    OtherTask {
+        /// As the exporter noted it.
+        task: String,
+    },
     /// No input takes images.
     #[error(
         "no input takes images: found {found}, expected float32 [1 or N, 3, height, width]; export the network again"

@@ -323,6 +323,32 @@ fn unknown_outputs_infer_no_layout() {
     }
 }
 
+/// Their first columns are those of boxes.
+#[test]
+fn poses_and_rotated_boxes_are_refused_with_the_reason() {
+    for (task, rows, wanted) in [
+        ("pose", 56, Some("poses (task pose)")),
+        ("obb", 20, Some("rotated boxes (task obb)")),
+        ("detect", 20, None),
+    ] {
+        let mut network = network(640, floats(&[("output0", &[1, rows, 8400])]));
+        network.metadata.push(("task".to_owned(), task.to_owned()));
+        for layout in [None, Some("yolov8")] {
+            let made = ModelYamlTemplate::new(&network, layout, None, None);
+            match (made, wanted) {
+                (Err(error), Some(wanted)) => {
+                    let text = error.to_string();
+                    assert!(
+                        text.contains(wanted) && text.contains("export a detection network"),
+                        "{text}"
+                    );
+                }
+                (made, wanted) => assert!(made.is_ok() && wanted.is_none(), "{task}"),
+            }
+        }
+    }
+}
+
 #[test]
 fn metadata_names_become_labels_when_they_are_as_many_as_the_classes() {
     let mut network = network(640, floats(&[("output0", &[1, 6, 8400])]));
