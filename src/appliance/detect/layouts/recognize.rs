@@ -246,7 +246,8 @@ impl<'a> Outputs<'a> {
     }
 
     fn is_suppressed(&self, matrix: &Matrix<'_>) -> bool {
-        self.has_operator(&SUPPRESSION[..1]) || (matrix.columns == 6 && matrix.rows <= MAX_OBJECTS)
+        self.has_operator(&["NonMaxSuppression"])
+            || (matrix.columns == 6 && matrix.rows <= MAX_OBJECTS)
     }
 
     /// Whether an operator of non-maximum suppression is in the network.
@@ -311,7 +312,7 @@ impl<'a> Outputs<'a> {
         // Rows of boxes behind a suppression have no batch axis, so that their columns look like classes.
         let is_vector = rest.iter().all(|axis| *axis == Some(1))
             && output.is_float()
-            && !self.has_operator(&SUPPRESSION)
+            && !self.is_behind_suppression()
             && self.is_per_image();
         is_vector.then_some(output)
     }
