@@ -127,22 +127,24 @@ impl TraceStats {
         let Some(run) = self.levels.iter().rfind(|run| !run.level.is_asynchronous()) else {
             return 0.0;
         };
-        let measured = run.without_warmup();
-        let ended = measured.iter().map(Batch::ended).max();
+        // In the order of their ends: several workers end batches out of turn, and one that was held up in the warm-up may
+        // end after all others.
+        let mut ends: Vec<(Duration, usize)> = (run.batches.iter())
+            .map(|batch| (batch.ended(), batch.times.items))
+            .collect();
+        ends.sort_unstable();
+        let measured = &ends[run.dropped_front..ends.len() - run.dropped_back];
         // From the end of the warm-up: results arrive in bursts, and the start of the first burst is too late.
-        let warm = run.batches[..run.dropped_front]
-            .iter()
-            .map(Batch::ended)
-            .max();
-        let began = warm.or_else(|| {
-            let all = self.levels.iter().flat_map(|run| &run.batches);
-            all.map(|batch| batch.started).min()
-        });
-        let time = ended
-            .unwrap_or_default()
-            .saturating_sub(began.unwrap_or_default());
-        let items = measured.iter().map(|batch| batch.times.items).sum();
-        per_second(items, time)
+        let began = match run.dropped_front.checked_sub(1) {
+            Some(last) => ends[last].0,
+            None => (self.levels.iter().flat_map(|run| &run.batches))
+                .map(|batch| batch.started)
+                .min()
+                .unwrap_or_default(),
+        };
+        let ended = measured.last().map_or(began, |(ended, _)| *ended);
+        let items = measured.iter().map(|(_, items)| items).sum();
+        per_second(items, ended.saturating_sub(began))
     }
 
     /// Frames per second of the networks without the rest of the pipeline: frames per second of inference times workers. `None`: none ran.
@@ -432,6 +434,22 @@ mod tests {
         }
         assert!((infer.cpu_time_per_item.median - 3.0).abs() < 1e-9);
         assert!(rows[3].minus_warmup.gpu_time.is_none());
+    }
+
+    #[test]
+    fn a_batch_of_the_warmup_may_end_after_all_others() {
+        let mut all: Vec<Entry> = (1..6_u32)
+            .map(|batch| entry(Level::Detect, batch.into(), None, batch * 10, 5))
+            .collect();
+        // On a second worker, from 0 to 90 ms.
+        all.push(entry(Level::Detect, 0, None, 0, 90));
+        let measured = TraceStats::new(&all, 1, 2).expect("four batches are left");
+        // From 15 ms, the first end, to 55 ms: the last end is outside of it.
+        assert!(
+            (measured.fps() - 8.0 / 0.040).abs() < 1e-9,
+            "{}",
+            measured.fps()
+        );
     }
 
     #[test]
