@@ -16,13 +16,17 @@ use parking_lot::{Mutex, MutexGuard};
 use super::decode::DecodeParams;
 use super::decoders::{DType, OutputDecoder, TensorView};
 use super::gpu_detector::GpuDetector;
+use super::layouts::LayoutKind;
 use super::model::{InputSpec, ModelFile, ModelSpec};
 use super::onnx_cuda::CudaModel;
 use super::ort_session::{self, OrtSession, Provider};
 use super::postprocess::{Postprocessor, run_chunked};
+use super::self_check;
 use super::shared_model::SharedModel;
 use super::signature::{self, BatchAxis, Element, TensorInfo};
-use super::{DetectError, Detector, LayerProfile, check_size, graph, layer_profile, ort_library};
+use super::{
+    ClassFilter, DetectError, Detector, LayerProfile, check_size, graph, layer_profile, ort_library,
+};
 use jetwatch_config::OnnxProvider;
 use jetwatch_nvidia::cuda::Device;
 use jetwatch_pixels::TensorWriter;
@@ -287,7 +291,42 @@ impl OnnxModel {
             .first_run()
             .map_err(|error| infer_error(slots, &error))?;
         let output_decoder = signature::create_decoder(spec, path, &shapes, slots)?;
+        self.check_boxes(&mut network, output_decoder.as_ref())?;
         Ok((network, output_decoder))
+    }
+
+    /// Runs the network on a made-up image, and refuses boxes that its layout does not allow.
+    fn check_boxes(
+        &self,
+        network: &mut OrtSession,
+        output_decoder: &dyn OutputDecoder,
+    ) -> Result<(), DetectError> {
+        let is_first = self.ready().is_empty();
+        if !is_first || self.spec.output.layout.kind() != LayoutKind::Detector {
+            return Ok(());
+        }
+        self_check::write_image(network.slot(0), &self.spec.input.format());
+        let all = ClassFilter::new(&self.spec.labels, &[])?;
+        let mut candidates = Vec::new();
+        let decoded = network
+            .run(1, |outputs| {
+                output_decoder.decode(outputs, 0.0, &all, &mut candidates)
+            })
+            .map_err(|error| infer_error(1, &error))?;
+        let size = self.spec.input.size;
+        match self_check::check(&candidates, &decoded, size) {
+            Some((found, mismatch)) => {
+                let tensor = &self.spec.output.tensors[mismatch.tensor];
+                Err(DetectError::Tensor {
+                    path: self.file.path.clone(),
+                    tensor: format!("output `{tensor}`"),
+                    found,
+                    expected: mismatch.expected,
+                    advice: mismatch.advice,
+                })
+            }
+            None => Ok(()),
+        }
     }
 
     fn load_error(&self, error: &ort::Error) -> DetectError {

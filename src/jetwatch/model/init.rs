@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `jetwatch model init`: creates a model folder for an ONNX file.
 
+use std::path::Path;
+
 use jetwatch_detect::graph::Severity;
 use jetwatch_detect::model::FILE_NAME;
 use jetwatch_models::{InitOptions, create_folder};
 
+use super::trial::Trial;
 use super::{Exit, InitArgs};
 
 /// Creates the folder and prints what was inferred.
@@ -36,6 +39,12 @@ pub(super) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
         "Check the lines marked GUESS in {} before you use it.",
         created.folder.join(FILE_NAME).display()
     );
+    if let Some(image) = &args.image {
+        show(&created.folder, image)?;
+    }
+    for note in &created.notes {
+        println!("{note}");
+    }
     for diagnostic in &created.diagnostics {
         let word = if diagnostic.severity == Severity::Note {
             "note"
@@ -45,6 +54,29 @@ pub(super) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
         println!("{word}: {}", diagnostic.text);
     }
     Ok(Exit::Success)
+}
+
+/// Prints what the network finds in `image`, and writes the picture with boxes.
+fn show(folder: &Path, image: &Path) -> anyhow::Result<()> {
+    let trial = Trial::run(folder, image)?;
+    let written = trial.draw(folder, image)?;
+    println!(
+        "{}: {} found, drawn in {}",
+        image.display(),
+        trial.detections.len(),
+        written.display()
+    );
+    for line in trial.lines() {
+        println!("  {line}");
+    }
+    if trial.detections.is_empty() {
+        println!(
+            "  Nothing reached the threshold. If the picture shows objects of the network's classes, compare color, mean, scale and \
+             letterbox in {} with the network's training.",
+            folder.join(FILE_NAME).display()
+        );
+    }
+    Ok(())
 }
 
 fn first_labels(labels: &[String]) -> String {

@@ -7,6 +7,7 @@ mod init;
 mod inspect;
 mod list;
 mod preprocess;
+mod trial;
 
 use std::path::PathBuf;
 
@@ -92,6 +93,9 @@ struct InitArgs {
     /// Input size, where the network has a dynamic one.
     #[arg(long, value_name = "WIDTHxHEIGHT", value_parser = parse_size)]
     size: Option<Size>,
+    /// Run the network on this picture, list what it finds, and write the picture with its boxes into the folder as boxes.jpg. Where several layouts or inputs fit alike, the one that is surest of what it finds is used.
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
     /// Replace existing files.
     #[arg(long)]
     force: bool,

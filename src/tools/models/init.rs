@@ -9,10 +9,14 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use jetwatch_detect::graph::{self, Diagnostic, Network};
-use jetwatch_detect::layouts::InferredLayout;
+use jetwatch_config::OnnxProvider;
+use jetwatch_detect::graph::{self, Diagnostic, GraphError, Network};
 use jetwatch_detect::layouts::ssd::SsdBackground;
+use jetwatch_detect::layouts::{InferredLayout, input_size};
 use jetwatch_detect::model::{FILE_NAME, ModelSpec};
+use jetwatch_detect::onnx::{OnnxModel, SessionSettings};
+use jetwatch_detect::probe;
+use jetwatch_files::Sha256Digest;
 use jetwatch_types::Size;
 
 use crate::atomic_write;
@@ -49,7 +53,12 @@ pub struct CreatedFolder {
     pub labels: Vec<String>,
     /// Problems with the runtimes, the most severe first.
     pub diagnostics: Vec<Diagnostic>,
+    /// What was done with the network or was left out, one sentence each.
+    pub notes: Vec<String>,
 }
+
+/// Sides that networks with an open input size are tried with, the most usual first.
+const SIDES: [u32; 6] = [640, 416, 320, 512, 800, 1024];
 
 /// Reads the file, drafts its description, and writes the folder; the description comes last and completes it.
 ///
@@ -58,11 +67,20 @@ pub struct CreatedFolder {
 /// that cannot be loaded are removed.
 pub fn create_folder(options: &InitOptions<'_>) -> Result<CreatedFolder> {
     let network = graph::read(options.file)?;
+    check_weights(options.file, &network)?;
+    let mut notes = Vec::new();
+    let converted = convert(options.file, &network, &mut notes)?;
+    let network = match &converted {
+        Some((_, converted)) => converted,
+        None => &network,
+    };
+    let bytes = converted.as_ref().map(|(bytes, _)| bytes.as_slice());
+    let (network, size, is_run) = complete(options, network, bytes, &mut notes);
     let labels = options.labels.map(read_labels).transpose()?;
     let draft = ModelYamlTemplate::with_background(
         &network,
         options.layout,
-        options.size,
+        size,
         labels,
         options.background,
     )
@@ -71,35 +89,140 @@ pub fn create_folder(options: &InitOptions<'_>) -> Result<CreatedFolder> {
         Some(folder) => folder.to_owned(),
         None => Path::new("models").join(stem(options.file)?),
     };
-    let written = write_folder(options, &network, &draft, &folder)?;
-    let spec = ModelSpec::load(&folder).inspect_err(|_| {
-        // Remove the new files when the daemon would reject the description.
-        for path in &written {
-            let _ = fs::remove_file(path);
+    let written = write_folder(options, &network, bytes, &draft, &folder)?;
+    let load = || -> Result<ModelSpec> {
+        let spec = ModelSpec::load(&folder)?;
+        if is_run {
+            OnnxModel::load(spec.clone(), None, None, ONE_WORKER, 1)?;
         }
-    })?;
+        Ok(spec)
+    };
+    // The daemon would refuse them, too.
+    let spec = load().inspect_err(|_| remove(&written))?;
     Ok(CreatedFolder {
         folder,
         inferred: draft.inferred().clone(),
         labels: spec.labels,
         diagnostics: lint(&network),
+        notes,
     })
+}
+
+/// How the network is run for a trial.
+const ONE_WORKER: SessionSettings = SessionSettings {
+    threads: 1,
+    batch_size: 1,
+    provider: OnnxProvider::Cpu,
+};
+
+fn remove(paths: &[PathBuf]) {
+    for path in paths {
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Fails where weights of the network are missing.
+fn check_weights(file: &Path, network: &Network) -> Result<()> {
+    let missing = network
+        .external
+        .iter()
+        .find(|part| part.found_bytes.is_none());
+    if let Some(part) = missing {
+        bail!(
+            "{} keeps {} weights in `{}`, which is not next to it: put that file there as it was exported, or export the network into \
+             one file",
+            file.display(),
+            part.weights,
+            part.location
+        );
+    }
+    Ok(())
+}
+
+/// The file with usual inputs and outputs, and its summary; `None` where it has them already.
+fn convert(
+    file: &Path,
+    network: &Network,
+    notes: &mut Vec<String>,
+) -> Result<Option<(Vec<u8>, Network)>> {
+    let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let converted =
+        graph::with_usual_ends(&bytes, network).map_err(|damage| GraphError::Damaged {
+            path: file.to_owned(),
+            damage,
+            bytes: bytes.len(),
+        })?;
+    let Some(converted) = converted else {
+        return Ok(None);
+    };
+    let length = |location: &str| {
+        let found = network
+            .external
+            .iter()
+            .find(|part| part.location == location);
+        found.and_then(|part| part.found_bytes)
+    };
+    let summary = graph::summarize(file, &converted.bytes, length)?;
+    let changes = converted
+        .changes
+        .into_iter()
+        .map(|change| format!("Converted in the copy: {change}."));
+    notes.extend(changes);
+    Ok(Some((converted.bytes, summary)))
+}
+
+/// The network with the lengths of its axes as far as one run shows them, its input size, and whether ONNX Runtime runs it.
+/// `bytes` are those of the converted file.
+fn complete(
+    options: &InitOptions<'_>,
+    network: &Network,
+    bytes: Option<&[u8]>,
+    notes: &mut Vec<String>,
+) -> (Network, Option<Size>, bool) {
+    let mut network = network.clone();
+    let known = options.size.or_else(|| input_size(&network));
+    let sizes: Vec<Size> = match known {
+        Some(size) => vec![size],
+        None => SIDES.map(|side| Size::new(side, side)).to_vec(),
+    };
+    let mut first_error = None;
+    for size in sizes {
+        match probe::probe(options.file, bytes, &network, size) {
+            Ok(found) => {
+                found.fix_axes(&mut network);
+                if known.is_none() {
+                    notes.push(format!(
+                        "The network takes images of any size: {size} is used. Give another with --size."
+                    ));
+                }
+                return (network, Some(size), true);
+            }
+            Err(error) => first_error = first_error.or(Some(error)),
+        }
+    }
+    if let Some(error) = first_error {
+        notes.push(format!("The network was not run for a trial: {error}"));
+    }
+    (network, options.size, false)
 }
 
 /// Writes the files and returns the paths of those that did not exist before.
 fn write_folder(
     options: &InitOptions<'_>,
     network: &Network,
+    converted: Option<&[u8]>,
     draft: &ModelYamlTemplate,
     folder: &Path,
 ) -> Result<Vec<PathBuf>> {
-    let file_name = options
-        .file
-        .file_name()
-        .context("the path does not end in a file name")?;
-    let file_name = file_name
-        .to_str()
-        .context("the file's name is not UTF-8; rename it")?;
+    let file_name = match (options.file.file_name(), converted) {
+        (None, _) => bail!("the path does not end in a file name"),
+        (Some(_), Some(_)) => format!("{}_converted.onnx", stem(options.file)?),
+        (Some(name), None) => name
+            .to_str()
+            .context("the file's name is not UTF-8; rename it")?
+            .to_owned(),
+    };
+    let file_name = file_name.as_str();
     let source_folder = options.file.parent().unwrap_or(Path::new(""));
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     // A file in the folder is not copied.
@@ -107,8 +230,10 @@ fn write_folder(
     let description = folder.join(FILE_NAME);
     let mut targets = vec![description.clone()];
     let mut copies = Vec::new();
-    if !is_there {
+    if !is_there || converted.is_some() {
         copies.push((options.file.to_owned(), folder.join(file_name)));
+    }
+    if !is_there {
         for file in &network.external {
             copies.push((
                 source_folder.join(&file.location),
@@ -137,7 +262,13 @@ fn write_folder(
             weights.push((file.location.clone(), sha256));
         }
         let sha256 = match copies.first() {
-            Some((from, to)) => atomic_write::copy(from, to)?,
+            Some((from, to)) => match converted {
+                Some(bytes) => {
+                    atomic_write::write(to, bytes)?;
+                    Sha256Digest::of(bytes)
+                }
+                None => atomic_write::copy(from, to)?,
+            },
             None => atomic_write::hash(options.file)?,
         };
         let name = stem(options.file)?;
@@ -150,11 +281,7 @@ fn write_folder(
         };
         atomic_write::write(&description, draft.text(origin).as_bytes())
     };
-    write().inspect_err(|_| {
-        for path in &written {
-            let _ = fs::remove_file(path);
-        }
-    })?;
+    write().inspect_err(|_| remove(&written))?;
     Ok(written)
 }
 

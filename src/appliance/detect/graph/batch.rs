@@ -52,19 +52,19 @@ fn reshape_shapes(network: &[u8]) -> Result<HashSet<String>, Malformed> {
 }
 
 /// What becomes of a field.
-enum Change {
+pub(super) enum Change {
     Keep,
     Drop,
     /// The same field with another message.
     Replace(Vec<u8>),
 }
 
-fn with(message: Vec<u8>) -> Result<Change, Malformed> {
+pub(super) fn with(message: Vec<u8>) -> Result<Change, Malformed> {
     Ok(Change::Replace(message))
 }
 
 /// Copies `message`, with a change for each field.
-fn rewrite<'a>(
+pub(super) fn rewrite<'a>(
     message: Message<'a>,
     mut change: impl FnMut(Field<'a>) -> Result<Change, Malformed>,
 ) -> Result<Vec<u8>, Malformed> {
@@ -189,7 +189,7 @@ fn shape_tensor(message: Message<'_>, batch: u64) -> Result<Change, Malformed> {
     with(bytes)
 }
 
-fn value_name(message: Message<'_>) -> Result<&str, Malformed> {
+pub(super) fn value_name(message: Message<'_>) -> Result<&str, Malformed> {
     let mut name = "";
     for field in message.fields() {
         let field = field?;

@@ -8,6 +8,7 @@
 
 mod batch;
 mod compatibility;
+mod convert;
 mod external_data;
 mod onnx_proto;
 mod producer;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 pub use batch::{has_open_batch, with_batch};
 pub use compatibility::{Diagnostic, Severity, check, incompatibility};
+pub use convert::{Converted, with_usual_ends};
 pub use external_data::{ExternalTensor, embed, external_tensors};
 pub use protobuf::Malformed;
 pub use quantization::Quantization;

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One run of a network, for what its file does not say: the lengths of open axes, and the range of its numbers.
+//!
+//! Called by `jetwatch model init`, before the output layout is inferred. The image is made up, so that only what holds for
+//! every image may be concluded from the numbers.
+
+use std::path::Path;
+
+use ort::session::builder::GraphOptimizationLevel;
+use ort::session::{Session, SessionInputValue};
+use ort::value::{PrimitiveTensorElementType, Tensor, TensorElementType, ValueType};
+
+use super::graph::{Axis, Element, Network, Tensor as Port};
+use super::layouts::image_input;
+use super::{DetectError, ort_library};
+use jetwatch_types::Size;
+
+/// Operators after which a length depends on the image.
+const COUNTING: [&str; 3] = ["NonMaxSuppression", "NonZero", "Unique"];
+
+/// The outputs of one run.
+#[derive(Debug, Clone, Default)]
+pub struct Probe {
+    outputs: Vec<ProbedOutput>,
+}
+
+/// One output of the run.
+#[derive(Debug, Clone)]
+struct ProbedOutput {
+    name: String,
+    axes: Vec<u64>,
+    /// Empty where the elements are neither floats nor integers.
+    values: Vec<f32>,
+}
+
+/// Runs the network in `path`, of which `network` is the summary, once with ONNX Runtime on an image of `size`; `bytes`
+/// replace those of the file, if given.
+///
+/// # Errors
+/// ONNX Runtime is not found, refuses the network, or fails in the run.
+pub fn probe(
+    path: &Path,
+    bytes: Option<&[u8]>,
+    network: &Network,
+    size: Size,
+) -> Result<Probe, DetectError> {
+    let library = ort_library::find(None)?;
+    let environment = ort_library::open(&library)?;
+    let failed = |error: ort::Error| DetectError::Load {
+        path: path.to_owned(),
+        library: library.clone(),
+        reason: error.to_string(),
+    };
+    let open = || -> ort::Result<Session> {
+        let builder = Session::builder(&environment)?;
+        let mut builder = builder.with_optimization_level(GraphOptimizationLevel::Disable)?;
+        match bytes {
+            Some(bytes) => builder.commit_from_memory(bytes),
+            None => builder.commit_from_file(path),
+        }
+    };
+    let mut session = open().map_err(failed)?;
+    let mut inputs: Vec<(String, SessionInputValue<'_>)> = Vec::new();
+    let image = image_input(network).map(|input| input.name.as_str());
+    for input in &network.inputs {
+        let shape = lengths(input, Some(input.name.as_str()) == image, size);
+        let value = match input.element {
+            Some(Element::UINT8) => filled::<u8>(&shape, |at| (at * 37 % 251) as u8),
+            // Sizes of the image.
+            Some(Element::INT64) if shape.len() < 4 => filled(&shape, |at| match at % 2 {
+                0 => i64::from(size.width),
+                _ => i64::from(size.height),
+            }),
+            Some(Element::INT64) => filled(&shape, |at| (at * 37 % 251) as i64),
+            Some(Element::FLOAT) if shape.len() < 4 => filled(&shape, |_| 1.0_f32),
+            // Between 0 and 1, as the smaller of the usual ranges.
+            _ => filled(&shape, |at| (at * 37 % 251) as f32 / 251.0),
+        };
+        inputs.push((input.name.clone(), value.map_err(failed)?));
+    }
+    let outputs = session.run(inputs).map_err(|error| DetectError::Infer {
+        batch: 1,
+        reason: error.to_string(),
+    })?;
+    let outputs = outputs.iter().filter_map(|(name, value)| {
+        let ValueType::Tensor { ty, shape, .. } = value.dtype() else {
+            return None;
+        };
+        let values = match ty {
+            TensorElementType::Float32 => value
+                .try_extract_tensor::<f32>()
+                .map(|found| found.1.to_vec()),
+            TensorElementType::Int64 => value
+                .try_extract_tensor::<i64>()
+                .map(|found| found.1.iter().map(|number| *number as f32).collect()),
+            TensorElementType::Int32 => value
+                .try_extract_tensor::<i32>()
+                .map(|found| found.1.iter().map(|number| *number as f32).collect()),
+            _ => Ok(Vec::new()),
+        };
+        Some(ProbedOutput {
+            name: name.to_owned(),
+            axes: shape.iter().map(|axis| axis.unsigned_abs()).collect(),
+            values: values.unwrap_or_default(),
+        })
+    });
+    Ok(Probe {
+        outputs: outputs.collect(),
+    })
+}
+
+/// The lengths of an input's axes: open ones are 1, and height and width those of `size`.
+fn lengths(input: &Port, is_image: bool, size: Size) -> Vec<usize> {
+    let axes = input.axes.as_deref().unwrap_or_default();
+    // Colors come last in some networks.
+    let colors = match axes.last() {
+        Some(Axis::Fixed(3)) => 1,
+        _ => 3,
+    };
+    let length = |(at, axis): (usize, &Axis)| match axis {
+        Axis::Fixed(len) => *len as usize,
+        Axis::Open(_) if is_image => match (axes.len() - at, colors) {
+            (3, 3) => 3,
+            (2, 3) | (3, 1) => size.height as usize,
+            (1, 3) | (2, 1) => size.width as usize,
+            _ => 1,
+        },
+        Axis::Open(_) if axes.len() == 2 && at == 1 => 2,
+        Axis::Open(_) => 1,
+    };
+    axes.iter().enumerate().map(length).collect()
+}
+
+fn filled<T>(shape: &[usize], value: impl Fn(usize) -> T) -> ort::Result<SessionInputValue<'static>>
+where
+    T: PrimitiveTensorElementType + std::fmt::Debug + Clone + 'static,
+{
+    let len = shape.iter().product();
+    let values: Vec<T> = (0..len).map(value).collect();
+    Ok(Tensor::from_array((shape.to_vec(), values))?.into())
+}
+
+impl Probe {
+    /// The numbers of an output of the run; `None` where it has none.
+    #[must_use]
+    pub fn values(&self, output: &str) -> Option<&[f32]> {
+        let found = self.outputs.iter().find(|found| found.name == output)?;
+        (!found.values.is_empty()).then_some(&found.values)
+    }
+
+    /// Fixes the open axes of the outputs of `network` at the lengths of the run: all but the first, which is that of the
+    /// images, and those that may depend on the image.
+    pub fn fix_axes(&self, network: &mut Network) {
+        let counts = network.operators.iter();
+        let is_counting = counts
+            .clone()
+            .any(|operator| COUNTING.contains(&operator.name.as_str()));
+        for output in &mut network.outputs {
+            let Some(found) = self.outputs.iter().find(|found| found.name == output.name) else {
+                continue;
+            };
+            let open = || vec![Axis::Open(String::new()); found.axes.len()];
+            let axes = output.axes.get_or_insert_with(open);
+            if axes.len() != found.axes.len() {
+                continue;
+            }
+            let last = axes.len().saturating_sub(1);
+            for (at, (axis, len)) in axes.iter_mut().zip(&found.axes).enumerate() {
+                let is_fixed = match is_counting {
+                    true => at == last,
+                    false => *len > 0,
+                };
+                if at > 0 && is_fixed && matches!(axis, Axis::Open(_)) {
+                    *axis = Axis::Fixed(*len);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether the boxes of a network are what its layout promises, judged on a made-up image when the network is loaded. Pure.
+//!
+//! Without it, a network that is read in the wrong unit finds nothing in silence: all of its boxes are a pixel wide, or
+//! outside of the image. Real networks give boxes everywhere in an image, whatever it shows, if low scores count.
+
+use super::Candidate;
+use super::decoders::{DecodeDiagnostics, Mismatch};
+use jetwatch_pixels::{CHANNELS, Slot, TensorFormat};
+use jetwatch_types::Size;
+
+/// Fewer boxes say nothing.
+const MIN_BOXES: usize = 20;
+
+/// Fills the input with a made-up image in the usual range of pixels.
+pub(super) fn write_image(slot: Slot<'_>, format: &TensorFormat) {
+    // Blocks of different brightness.
+    let pixel = |at: usize| (at / 8 * 37 % 251) as u8;
+    match slot {
+        Slot::F32(values) => {
+            let plane = (values.len() / CHANNELS).max(1);
+            for (at, value) in values.iter_mut().enumerate() {
+                let channel = (at / plane).min(CHANNELS - 1);
+                *value = (f32::from(pixel(at)) - format.mean[channel]) * format.scale[channel];
+            }
+        }
+        Slot::U8(values) => {
+            for (at, value) in values.iter_mut().enumerate() {
+                *value = pixel(at);
+            }
+        }
+    }
+}
+
+/// What is wrong with `candidates`, which are all boxes of an image, whatever their score, for an input of `size`; `None`
+/// where nothing speaks against them.
+pub(super) fn check(
+    candidates: &[Candidate],
+    decoded: &DecodeDiagnostics,
+    size: Size,
+) -> Option<(String, Mismatch)> {
+    let wrong = |found: String, tensor, expected: &str, advice: &str| {
+        let (expected, advice) = (expected.to_owned(), advice.to_owned());
+        Some((
+            found,
+            Mismatch {
+                tensor,
+                expected,
+                advice,
+            },
+        ))
+    };
+    if let Some(element) = decoded.first_beyond_one {
+        return wrong(
+            format!(
+                "a score outside of 0 to 1 at index {} for a made-up image",
+                element.index
+            ),
+            element.tensor,
+            "scores from 0 to 1",
+            "export the network with its sigmoid or softmax, or set output.activation in model.yaml where the layout has it; or set \
+             output.layout to that of the network",
+        );
+    }
+    if candidates.len() < MIN_BOXES {
+        return None;
+    }
+    let reach = |candidate: &Candidate| {
+        candidate
+            .xyxy
+            .into_iter()
+            .fold(0.0, |most: f32, edge| most.max(edge.abs()))
+    };
+    let most = candidates.iter().map(reach).fold(0.0, f32::max);
+    if most > 0.01 && most <= 2.0 {
+        return wrong(
+            format!("boxes whose edges are at most {most:.2} for a made-up image"),
+            0,
+            &format!("boxes in pixels of the input, {size}"),
+            "the network gives boxes as shares of the image: set output.boxes_are to normalized in model.yaml where the layout has \
+             it, or export the network with boxes in pixels",
+        );
+    }
+    let (width, height) = (size.width as f32, size.height as f32);
+    let is_far = |candidate: &&Candidate| {
+        let [left, top, right, bottom] = candidate.xyxy;
+        let from_middle = |low: f32, high: f32, side: f32| ((low + high) / 2.0 / side - 0.5).abs();
+        from_middle(left, right, width) > 4.0 || from_middle(top, bottom, height) > 4.0
+    };
+    let far = candidates.iter().filter(is_far).count();
+    if far * 2 > candidates.len() {
+        return wrong(
+            format!(
+                "{far} of {} boxes far outside of the image, for a made-up one",
+                candidates.len()
+            ),
+            0,
+            &format!("boxes in an input of {size}"),
+            "check output.layout, input.width and input.height in model.yaml, and output.boxes_are where the layout has it: boxes in \
+             pixels are not normalized",
+        );
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decoders::ElementIndex;
+
+    fn boxes(unit: f32) -> Vec<Candidate> {
+        let at = |cell: u32| {
+            let [x, y] = [cell % 8, cell / 8].map(|place| place as f32 / 8.0 * unit);
+            Candidate {
+                cell,
+                class: 0,
+                score: 0.001,
+                xyxy: [x, y, x + 0.1 * unit, y + 0.2 * unit],
+            }
+        };
+        (0..64).map(at).collect()
+    }
+
+    #[test]
+    fn boxes_in_another_unit_are_told() {
+        let size = Size::new(320, 320);
+        let fine = DecodeDiagnostics::default();
+        let advice = |candidates: &[Candidate], decoded| {
+            check(candidates, &decoded, size)
+                .map(|(found, mismatch)| format!("{found}: {}", mismatch.advice))
+        };
+        assert_eq!(advice(&boxes(320.0), fine), None);
+        let unit = advice(&boxes(1.0), fine).expect("too small");
+        assert!(
+            unit.contains("at most 1.0") && unit.contains("boxes_are to normalized"),
+            "{unit}"
+        );
+        let far = advice(&boxes(320.0 * 320.0), fine).expect("too large");
+        assert!(far.starts_with("64 of 64 boxes far outside"), "{far}");
+        // Few boxes, or none with an extent, say nothing.
+        assert_eq!(advice(&boxes(1.0)[..19], fine), None);
+        assert_eq!(advice(&boxes(0.0), fine), None);
+        let beyond = DecodeDiagnostics {
+            first_beyond_one: Some(ElementIndex {
+                tensor: 1,
+                index: 7,
+            }),
+            ..fine
+        };
+        let logits = advice(&boxes(320.0), beyond).expect("no probability");
+        assert!(
+            logits.contains("at index 7") && logits.contains("output.activation"),
+            "{logits}"
+        );
+    }
+}
