@@ -5,14 +5,19 @@ use std::path::Path;
 
 use jetwatch_detect::graph::Severity;
 use jetwatch_detect::model::FILE_NAME;
-use jetwatch_models::{InitOptions, create_folder};
+use jetwatch_models::{InitOptions, Trial, create_folder};
 
-use super::trial::Trial;
+use super::trial::PictureTrial;
 use super::{Exit, InitArgs};
 
 /// Creates the folder and prints what was inferred.
 pub(super) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
-    let created = create_folder(&InitOptions {
+    let sureness = |folder: &Path| -> anyhow::Result<f32> {
+        let image = args.image.as_deref().unwrap_or(Path::new(""));
+        Ok(PictureTrial::run(folder, image)?.sureness())
+    };
+    let trial: Option<Trial<'_>> = args.image.is_some().then_some(&sureness);
+    let options = InitOptions {
         file: &args.file,
         folder: args.out.as_deref(),
         layout: args.layout.as_deref(),
@@ -20,7 +25,8 @@ pub(super) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
         background: args.background,
         size: args.size,
         force: args.force,
-    })?;
+    };
+    let created = create_folder(&options, trial)?;
     println!(
         "{}: layout {} (a guess: {})",
         created.folder.display(),
@@ -58,7 +64,7 @@ pub(super) fn run(args: &InitArgs) -> anyhow::Result<Exit> {
 
 /// Prints what the network finds in `image`, and writes the picture with boxes.
 fn show(folder: &Path, image: &Path) -> anyhow::Result<()> {
-    let trial = Trial::run(folder, image)?;
+    let trial = PictureTrial::run(folder, image)?;
     let written = trial.draw(folder, image)?;
     println!(
         "{}: {} found, drawn in {}",

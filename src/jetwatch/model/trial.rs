@@ -17,13 +17,13 @@ use jetwatch_types::{Detection, PIXEL_BYTES};
 const QUALITY: u8 = 90;
 
 /// What a network finds in one picture.
-pub(super) struct Trial {
+pub(super) struct PictureTrial {
     /// Boxes in pixels of the picture, best first.
     pub(super) detections: Vec<Detection>,
     labels: Vec<String>,
 }
 
-impl Trial {
+impl PictureTrial {
     /// Runs the network in `folder` on the picture `image`, as the daemon does.
     pub(super) fn run(folder: &Path, image: &Path) -> anyhow::Result<Self> {
         let mut config = Config::for_source(path(image)?, Some(path(folder)?))?;

@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use jetwatch_config::OnnxProvider;
+use jetwatch_detect::DetectError;
 use jetwatch_detect::graph::{self, Diagnostic, GraphError, Network};
 use jetwatch_detect::layouts::ssd::SsdBackground;
 use jetwatch_detect::layouts::{InferredLayout, input_size};
@@ -60,12 +61,13 @@ pub struct CreatedFolder {
 /// Sides that networks with an open input size are tried with, the most usual first.
 const SIDES: [u32; 6] = [640, 416, 320, 512, 800, 1024];
 
-/// Reads the file, drafts its description, and writes the folder; the description comes last and completes it.
+/// Reads the file, drafts its description, and writes the folder; the description comes last and completes it. Where several
+/// descriptions fit, `trial` decides.
 ///
 /// # Errors
 /// The file is not readable or no ONNX file, no layout fits, a file exists already, or writing fails. New files of a folder
 /// that cannot be loaded are removed.
-pub fn create_folder(options: &InitOptions<'_>) -> Result<CreatedFolder> {
+pub fn create_folder(options: &InitOptions<'_>, trial: Option<Trial<'_>>) -> Result<CreatedFolder> {
     let network = graph::read(options.file)?;
     check_weights(options.file, &network)?;
     let mut notes = Vec::new();
@@ -77,11 +79,11 @@ pub fn create_folder(options: &InitOptions<'_>) -> Result<CreatedFolder> {
     let bytes = converted.as_ref().map(|(bytes, _)| bytes.as_slice());
     let (network, size, is_run) = complete(options, network, bytes, &mut notes);
     let labels = options.labels.map(read_labels).transpose()?;
-    let draft = ModelYamlTemplate::with_background(
+    let drafts = ModelYamlTemplate::candidates(
         &network,
         options.layout,
         size,
-        labels,
+        labels.as_deref(),
         options.background,
     )
     .with_context(|| options.file.display().to_string())?;
@@ -89,23 +91,127 @@ pub fn create_folder(options: &InitOptions<'_>) -> Result<CreatedFolder> {
         Some(folder) => folder.to_owned(),
         None => Path::new("models").join(stem(options.file)?),
     };
-    let written = write_folder(options, &network, bytes, &draft, &folder)?;
-    let load = || -> Result<ModelSpec> {
-        let spec = ModelSpec::load(&folder)?;
-        if is_run {
-            OnnxModel::load(spec.clone(), None, None, ONE_WORKER, 1)?;
-        }
-        Ok(spec)
+    let drafting = Drafting {
+        options,
+        network: &network,
+        converted: bytes,
+        folder: &folder,
+        is_run,
     };
-    // The daemon would refuse them, too.
-    let spec = load().inspect_err(|_| remove(&written))?;
+    let (draft, labels) = drafting.choose(&drafts, trial, &mut notes)?;
     Ok(CreatedFolder {
-        folder,
         inferred: draft.inferred().clone(),
-        labels: spec.labels,
+        labels,
         diagnostics: lint(&network),
+        folder,
         notes,
     })
+}
+
+/// How sure the network in a folder is of what it finds in a picture of the user.
+pub type Trial<'a> = &'a dyn Fn(&Path) -> Result<f32>;
+
+/// A folder that is being made.
+struct Drafting<'a> {
+    options: &'a InitOptions<'a>,
+    network: &'a Network,
+    converted: Option<&'a [u8]>,
+    folder: &'a Path,
+    /// Whether ONNX Runtime runs the network.
+    is_run: bool,
+}
+
+impl Drafting<'_> {
+    /// Writes the folder by the most likely of `drafts` that the daemon would accept, or by the one with the best trial. Returns it
+    /// with the labels of the folder.
+    ///
+    /// # Errors
+    /// Why the most likely one is refused, where all are.
+    fn choose<'d>(
+        &self,
+        drafts: &'d [ModelYamlTemplate],
+        trial: Option<Trial<'_>>,
+        notes: &mut Vec<String>,
+    ) -> Result<(&'d ModelYamlTemplate, Vec<String>)> {
+        let certainty = |draft: &ModelYamlTemplate| draft.inferred().found.certainty;
+        let (mut accepted, mut first_error) = (Vec::new(), None);
+        for draft in drafts {
+            // Less likely ones count only until one is accepted.
+            let is_less =
+                |(best, _): &(&ModelYamlTemplate, f32)| certainty(draft) < certainty(best);
+            if trial.is_none() && accepted.first().is_some_and(is_less) {
+                break;
+            }
+            match self.write(draft) {
+                Ok((written, _)) => {
+                    let sureness = trial.map_or(Ok(0.0), |trial| trial(self.folder));
+                    remove(&written);
+                    accepted.push((draft, sureness?));
+                }
+                Err(error) => {
+                    let is_mismatch = matches!(
+                        error.downcast_ref::<DetectError>(),
+                        Some(DetectError::Tensor { .. })
+                    );
+                    first_error.get_or_insert(error);
+                    if !is_mismatch {
+                        break;
+                    }
+                }
+            }
+        }
+        let mut best = accepted.first().copied();
+        for (draft, sureness) in &accepted {
+            if best.is_some_and(|(_, most)| *sureness > most) {
+                best = Some((*draft, *sureness));
+            }
+        }
+        let Some((best, _)) = best else {
+            return Err(first_error.expect("each is accepted or refused"));
+        };
+        for (draft, sureness) in &accepted {
+            if std::ptr::eq(*draft, best) {
+                continue;
+            }
+            let (found, network) = (draft.inferred(), draft.inferred().origin().0);
+            notes.push(match trial {
+                None => format!(
+                    "It may also be {} as {network} have it ({}): give --layout {} then, or --image with a picture to see what it finds.",
+                    found.layout, found.found.reason, found.layout
+                ),
+                Some(_) => format!(
+                    "Tried too: {} as {network} have it; the scores of what it finds sum up to {sureness:.1}.",
+                    found.layout
+                ),
+            });
+        }
+        let (_, labels) = self.write(best)?;
+        Ok((best, labels))
+    }
+
+    /// Writes the folder and loads it as the daemon does; returns the new files and the labels.
+    ///
+    /// # Errors
+    /// The folder cannot be written, or the daemon would refuse it; the new files are removed then.
+    fn write(&self, draft: &ModelYamlTemplate) -> Result<(Vec<PathBuf>, Vec<String>)> {
+        let written = write_folder(
+            self.options,
+            self.network,
+            self.converted,
+            draft,
+            self.folder,
+        )?;
+        let load = || -> Result<Vec<String>> {
+            let spec = ModelSpec::load(self.folder)?;
+            let labels = spec.labels.clone();
+            if self.is_run {
+                OnnxModel::load(spec, None, None, ONE_WORKER, 1)?;
+            }
+            Ok(labels)
+        };
+        let labels = load().inspect_err(|_| remove(&written))?;
+        Ok((written, labels))
+    }
 }
 
 /// How the network is run for a trial.

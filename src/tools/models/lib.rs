@@ -20,7 +20,7 @@ pub mod model_zoo;
 
 pub use decode_session::serve_decoding;
 pub use fetch::{FIRST_MODEL, FetchOptions, ModelFetch};
-pub use init::{CreatedFolder, InitOptions, create_folder};
+pub use init::{CreatedFolder, InitOptions, Trial, create_folder};
 pub use inspect::{Inspection, inspect};
 pub use lint::lint;
 pub use model_yaml_template::{ModelYamlTemplate, Origin};

@@ -66,20 +66,21 @@ impl ModelYamlTemplate {
         size: Option<Size>,
         labels: Option<Vec<String>>,
     ) -> Result<Self, ModelYamlTemplateError> {
-        Self::with_background(network, layout, size, labels, None)
+        Ok(Self::candidates(network, layout, size, labels.as_deref(), None)?.remove(0))
     }
 
-    /// As [`new`](Self::new); `background` is the place of the background class of an SSD, if it is known.
+    /// As [`new`](Self::new), with a template for every layout that fits, the most likely first; at least one. `background`
+    /// is the place of the background class of an SSD, if it is known.
     ///
     /// # Errors
     /// As for [`new`](Self::new), or the layout has no background class.
-    pub fn with_background(
+    pub fn candidates(
         network: &Network,
         layout: Option<&str>,
         size: Option<Size>,
-        labels: Option<Vec<String>>,
+        labels: Option<&[String]>,
         background: Option<SsdBackground>,
-    ) -> Result<Self, ModelYamlTemplateError> {
+    ) -> Result<Vec<Self>, ModelYamlTemplateError> {
         if let Some(wanted) = layout.filter(|layout| layouts::find(layout).is_none()) {
             return Err(ModelYamlTemplateError::UnknownLayout {
                 wanted: wanted.to_owned(),
@@ -123,14 +124,47 @@ impl ModelYamlTemplate {
                 found: input.to_string(),
             });
         };
-        let mut fitting = candidate_layouts(network, Some(size));
-        let others: Vec<&'static str> = fitting.iter().map(|guess| guess.layout).collect();
-        let chosen = match layout {
-            None => fitting.drain(..).next(),
-            Some(wanted) => fitting.drain(..).find(|guess| guess.layout == wanted),
+        let all = candidate_layouts(network, Some(size));
+        let fitting = all
+            .iter()
+            .filter(|guess| layout.is_none_or(|wanted| guess.layout == wanted));
+        let draft = |guess: &InferredLayout| -> Result<Self, ModelYamlTemplateError> {
+            let mut guess = guess.clone();
+            let noted = || names_from_metadata(network).map(|names| names.len());
+            let known = labels.map(<[String]>::len).or_else(noted);
+            set_background(&mut guess, background, known)?;
+            let (labels, labels_from) = labels_of(network, &guess, labels.map(<[String]>::to_vec))?;
+            guess.found.classes = labels.len();
+            let others = all
+                .iter()
+                .map(|other| other.layout)
+                .filter(|other| *other != guess.layout);
+            let mut others: Vec<&'static str> = others.collect();
+            others.dedup();
+            Ok(Self {
+                others,
+                inferred: guess,
+                is_forced: layout.is_some(),
+                is_background_given: background.is_some(),
+                input: input.name.clone(),
+                is_bytes: input.element == Some(Element::UINT8),
+                size,
+                labels,
+                labels_from,
+                // Ultralytics notes `AGPL-3.0 License (ADDRESS)`.
+                license: network
+                    .metadata_value("license")
+                    .and_then(|license| license.split_whitespace().next())
+                    .map(str::to_owned),
+                precision: precision(network),
+            })
         };
-        let Some(mut guess) = chosen else {
-            return Err(ModelYamlTemplateError::NoLayout {
+        let (drafts, errors): (Vec<_>, Vec<_>) = fitting.map(draft).partition(Result::is_ok);
+        let drafts: Vec<Self> = drafts.into_iter().flatten().collect();
+        match (drafts.is_empty(), errors.into_iter().find_map(Result::err)) {
+            (false, _) => Ok(drafts),
+            (true, Some(error)) => Err(error),
+            (true, None) => Err(ModelYamlTemplateError::NoLayout {
                 outputs: joined(
                     network
                         .outputs
@@ -139,32 +173,8 @@ impl ModelYamlTemplate {
                 ),
                 size,
                 wanted: layout.map(str::to_owned),
-            });
-        };
-        let known = labels.clone().or_else(|| names_from_metadata(network));
-        set_background(&mut guess, background, known.map(|labels| labels.len()))?;
-        let (labels, labels_from) = labels_of(network, &guess, labels)?;
-        guess.found.classes = labels.len();
-        Ok(Self {
-            others: others
-                .into_iter()
-                .filter(|other| *other != guess.layout)
-                .collect(),
-            inferred: guess,
-            is_forced: layout.is_some(),
-            is_background_given: background.is_some(),
-            input: input.name.clone(),
-            is_bytes: input.element == Some(Element::UINT8),
-            size,
-            labels,
-            labels_from,
-            // Ultralytics notes `AGPL-3.0 License (ADDRESS)`.
-            license: network
-                .metadata_value("license")
-                .and_then(|license| license.split_whitespace().next())
-                .map(str::to_owned),
-            precision: precision(network),
-        })
+            }),
+        }
     }
 
     /// The layout and why.

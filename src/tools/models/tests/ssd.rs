@@ -23,8 +23,9 @@ fn drafted(
     known: Option<Vec<String>>,
     background: Option<SsdBackground>,
 ) -> (usize, String) {
-    let draft = ModelYamlTemplate::with_background(network, None, None, known, background)
+    let drafts = ModelYamlTemplate::candidates(network, None, None, known.as_deref(), background)
         .unwrap_or_else(|error| panic!("{error}"));
+    let draft = &drafts[0];
     let text = draft.text(Origin {
         name: "ssd",
         file: "ssd.onnx",
@@ -77,8 +78,8 @@ fn background_is_where_the_caller_says() {
 
 #[test]
 fn background_that_cannot_be_is_an_error() {
-    let error = |network: &Network, known, background| {
-        ModelYamlTemplate::with_background(network, None, None, known, Some(background))
+    let error = |network: &Network, known: Option<Vec<String>>, background| {
+        ModelYamlTemplate::candidates(network, None, None, known.as_deref(), Some(background))
             .expect_err("it cannot be")
             .to_string()
     };
