@@ -8,6 +8,7 @@
 pub(crate) mod activation;
 pub mod boxes;
 pub(crate) mod candidates;
+pub(crate) mod dense;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub(crate) mod grids;

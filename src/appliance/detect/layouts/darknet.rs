@@ -14,13 +14,12 @@ use self::grids::DarknetGridsParameters;
 use super::keys::{TensorForm, Tensors, per_grid, single};
 use super::recognize::{self, Certainty, Output, Outputs, Recognized, THREE, TINY};
 use super::{DETECTOR, Layout, OutputLayout};
-use crate::decoders::candidates::CandidateCollector;
+use crate::decoders::boxes::BoxUnit;
+use crate::decoders::dense::{Activation, Boxes, Dense, Place, Scores};
 use crate::decoders::rows::BEFORE_CLASSES;
-use crate::decoders::tensors::{check_axes, check_count, floats};
-use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::decoders::tensors::{check_axes, check_count};
+use crate::decoders::{DType, Mismatch, OutputDecoder, TensorShape};
 use crate::yaml_values::{elsewhere, invalid, numbers_of};
-use crate::{Candidate, ClassFilter};
-use jetwatch_pixels::argmax::{Span, argmax};
 use jetwatch_types::Size;
 
 pub mod grids;
@@ -242,7 +241,7 @@ impl OutputLayout for DecodedBoxes {
         classes: usize,
         shapes: &[TensorShape<'_>],
     ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(Darknet::new(input, classes, shapes)?))
+        Ok(Box::new(decoder(input, classes, shapes)?))
     }
 }
 
@@ -250,90 +249,54 @@ impl OutputLayout for DecodedBoxes {
 const BOXES: usize = 0;
 const SCORES: usize = 1;
 
-/// Decoded boxes over one input size for one number of classes.
-#[derive(Debug, Clone)]
-pub struct Darknet {
-    boxes: usize,
-    classes: usize,
-    /// Of the input, for the four edges of a box.
-    sides: [f32; 4],
-}
-
-impl Darknet {
-    /// For boxes and scores over `input`, whatever the number of boxes.
-    ///
-    /// # Errors
-    /// There are not two tensors, boxes and scores, with the same number of rows, or scores do not have one column for each of `classes`.
-    pub fn new(input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
-        check_count(shapes, 2, "boxes, then scores")?;
-        let advice =
-            format!("scores have a number for each label; check labels ({classes}) in model.yaml");
-        let axes = [(None, "boxes"), (Some(classes), "classes")];
-        check_axes(shapes, SCORES, DType::F32, &axes, &advice)?;
-        let boxes = shapes[SCORES].axes[0];
-        let advice =
-            "boxes have four corners for each row of scores; check output.tensors in model.yaml";
-        let long = [(Some(boxes), "boxes"), (Some(1), "1"), (Some(4), "edges")];
-        let short = [long[0], long[2]];
-        let axes = if shapes[BOXES].axes.len() == 2 {
-            &short[..]
-        } else {
-            &long
-        };
-        check_axes(shapes, BOXES, DType::F32, axes, advice)?;
-        let (width, height) = (input.width as f32, input.height as f32);
-        Ok(Self {
-            boxes,
+/// The decoder for boxes and scores over `input`, whatever the number of boxes.
+///
+/// # Errors
+/// There are not two tensors, boxes and scores, with the same number of rows, or scores do not have one column for each of `classes`.
+fn decoder(input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Dense, Mismatch> {
+    check_count(shapes, 2, "boxes, then scores")?;
+    let advice =
+        format!("scores have a number for each label; check labels ({classes}) in model.yaml");
+    let axes = [(None, "boxes"), (Some(classes), "classes")];
+    check_axes(shapes, SCORES, DType::F32, &axes, &advice)?;
+    let cells = shapes[SCORES].axes[0];
+    let advice =
+        "boxes have four corners for each row of scores; check output.tensors in model.yaml";
+    let long = [(Some(cells), "boxes"), (Some(1), "1"), (Some(4), "edges")];
+    let short = [long[0], long[2]];
+    let axes = if shapes[BOXES].axes.len() == 2 {
+        &short[..]
+    } else {
+        &long
+    };
+    check_axes(shapes, BOXES, DType::F32, axes, advice)?;
+    Ok(Dense {
+        boxes: Boxes {
+            place: Place::rows(BOXES, cells, 4, 0),
+            are_centers: false,
+            unit: BoxUnit::Normalized.pixels(input),
+        },
+        scores: Scores {
+            place: Place::rows(SCORES, cells, classes, 0),
+            cells,
             classes,
-            sides: [width, height, width, height],
-        })
-    }
-}
-
-impl OutputDecoder for Darknet {
-    /// Of boxes whose best class is below `threshold` only the scores are read.
-    fn decode(
-        &self,
-        tensors: &[TensorView<'_>],
-        threshold: f32,
-        filter: &ClassFilter,
-        candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics {
-        let (boxes, _) = floats(tensors, BOXES, self.boxes * 4).as_chunks::<4>();
-        let scores = floats(tensors, SCORES, self.boxes * self.classes);
-        let mut collector = CandidateCollector::new(threshold, filter, candidates);
-        for (index, (scores, edges)) in scores.chunks_exact(self.classes).zip(boxes).enumerate() {
-            let span = Span::from_row(scores);
-            if span.max < threshold && span.is_valid() {
-                continue;
-            }
-            let xyxy = [0, 1, 2, 3].map(|edge| edges[edge] * self.sides[edge]);
-            if !span.is_valid() {
-                let start = index * self.classes;
-                let placed = scores.iter().enumerate();
-                collector
-                    .report_invalid(SCORES, placed.map(|(class, score)| (start + class, *score)));
-            } else if let Some(edge) = xyxy.iter().position(|edge| !edge.is_finite()) {
-                collector.report_non_finite(BOXES, index * 4 + edge);
-            } else {
-                let class = argmax(scores.iter().copied(), span.max);
-                collector.push(index, class, span.max, xyxy);
-            }
-        }
-        collector.decoded
-    }
+            activation: Activation::None,
+        },
+        needs_suppression: true,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decoders::DecodeDiagnostics;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
 
     const INPUT: Size = Size::new(100, 200);
 
-    fn fixture(boxes: &[[f32; 4]], scores: &[[f32; 2]]) -> DecoderFixture<Darknet> {
+    fn fixture(boxes: &[[f32; 4]], scores: &[[f32; 2]]) -> DecoderFixture<Dense> {
         let axes = vec![vec![boxes.len(), 1, 4], vec![scores.len(), 2]];
-        let mut fixture = DecoderFixture::new(axes, |shapes| Darknet::new(INPUT, 2, shapes));
+        let mut fixture = DecoderFixture::new(axes, |shapes| decoder(INPUT, 2, shapes));
         fixture.floats = vec![boxes.concat(), scores.concat()];
         fixture
     }
@@ -363,11 +326,11 @@ mod tests {
     #[test]
     fn other_shapes_are_rejected_with_expected_shape() {
         DecoderFixture::new(vec![vec![9, 4], vec![9, 2]], |shapes| {
-            Darknet::new(INPUT, 2, shapes)
+            decoder(INPUT, 2, shapes)
         });
         let f32 = DType::F32;
         #[rustfmt::skip]
-        check_refused(|shapes| Darknet::new(INPUT, 2, shapes), "", &[
+        check_refused(|shapes| decoder(INPUT, 2, shapes), "", &[
             (&[&[9, 1, 4], &[9, 3]], f32, 1, "float32 [boxes, 2]"),
             (&[&[9, 1, 4], &[1, 9, 2]], f32, 1, "float32 [boxes, 2]"),
             (&[&[8, 1, 4], &[9, 2]], f32, 0, "float32 [9, 1, 4]"),

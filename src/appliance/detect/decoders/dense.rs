@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Boxes with one score for each class and without objectness. Pure; layouts differ only in where the numbers are, in the
+//! activation of the scores, and in the format of the boxes.
+
+use super::activation::{min_logit, sigmoid};
+use super::boxes::{first_unbounded, from_center, from_corners};
+use super::candidates::CandidateCollector;
+use super::tensors::floats;
+use super::{DecodeDiagnostics, ElementIndex, OutputDecoder, TensorView};
+use crate::{Candidate, ClassFilter};
+use jetwatch_pixels::argmax::{BLOCK, Block, Span, argmax};
+use jetwatch_types::Xyxy;
+
+/// Where the numbers of each cell are in a tensor.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    /// Index of the tensor in the layout's order.
+    pub tensor: usize,
+    /// Numbers of the tensor.
+    len: usize,
+    /// Index of the first number of the first cell.
+    first: usize,
+    /// From a number of a cell to the same of the next cell.
+    cell: usize,
+    /// From a number of a cell to its next.
+    number: usize,
+}
+
+impl Place {
+    /// Behind the first `before` numbers of rows, one row of `row_len` numbers for each of `cells`.
+    pub fn rows(tensor: usize, cells: usize, row_len: usize, before: usize) -> Self {
+        Self {
+            tensor,
+            len: cells * row_len,
+            first: before,
+            cell: row_len,
+            number: 1,
+        }
+    }
+
+    /// Behind the first `before` of `planes` planes, each with a number for each of `cells`.
+    pub fn planes(tensor: usize, cells: usize, planes: usize, before: usize) -> Self {
+        Self {
+            tensor,
+            len: cells * planes,
+            first: before * cells,
+            cell: 1,
+            number: cells,
+        }
+    }
+
+    /// Index in the tensor.
+    pub fn index(&self, cell: usize, number: usize) -> usize {
+        self.first + cell * self.cell + number * self.number
+    }
+
+    /// All numbers of the tensor.
+    pub fn numbers<'t>(&self, tensors: &[TensorView<'t>]) -> &'t [f32] {
+        floats(tensors, self.tensor, self.len)
+    }
+
+    /// The element, for a report.
+    pub fn element(&self, cell: usize, number: usize) -> ElementIndex {
+        ElementIndex {
+            tensor: self.tensor,
+            index: self.index(cell, number),
+        }
+    }
+}
+
+/// What turns the numbers of the classes into scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activation {
+    /// They are 0 to 1.
+    None,
+    /// The sigmoid of each.
+    Sigmoid,
+    /// The softmax over the classes and one further number behind them, which stands for no object.
+    Softmax,
+}
+
+/// The scores of all classes for each cell.
+#[derive(Debug, Clone)]
+pub(crate) struct Scores {
+    pub place: Place,
+    pub cells: usize,
+    pub classes: usize,
+    pub activation: Activation,
+}
+
+impl Scores {
+    /// Collects the cells whose best class passes. `decode_box` gives the box of a cell, or its invalid number; the candidates
+    /// count cells from `before` on.
+    ///
+    /// Of cells whose best class is below the threshold only the scores are read.
+    #[inline(always)]
+    pub fn decode(
+        &self,
+        tensors: &[TensorView<'_>],
+        before: usize,
+        collector: &mut CandidateCollector<'_>,
+        decode_box: impl Fn(usize) -> Result<Xyxy, ElementIndex>,
+    ) {
+        let (place, classes) = (&self.place, self.classes);
+        let numbers = place.numbers(tensors);
+        let are_rows = place.number == 1;
+        let least = match self.activation {
+            Activation::None => collector.threshold,
+            Activation::Sigmoid => min_logit(collector.threshold),
+            Activation::Softmax => f32::NEG_INFINITY,
+        };
+        let mut block = Block::new();
+        for first in (0..self.cells).step_by(BLOCK) {
+            let count = BLOCK.min(self.cells - first);
+            if !are_rows {
+                let planes = &numbers[place.first..][..classes * self.cells];
+                block.read(planes, self.cells, first, count);
+            }
+            for offset in 0..count {
+                let cell = first + offset;
+                let at = |class: usize| place.index(cell, class);
+                let span = match are_rows {
+                    true => Span::from_row(&numbers[at(0)..][..classes]),
+                    false => block.span(offset),
+                };
+                let is_valid = match self.activation {
+                    Activation::None => span.is_valid(),
+                    Activation::Sigmoid | Activation::Softmax => span.sum.is_finite(),
+                };
+                if span.max < least && is_valid {
+                    continue;
+                }
+                let scores = (0..classes).map(|class| (at(class), numbers[at(class)]));
+                if !is_valid {
+                    collector.report_invalid(place.tensor, scores);
+                    continue;
+                }
+                let score = match self.activation {
+                    Activation::None => span.max,
+                    Activation::Sigmoid => sigmoid(span.max),
+                    Activation::Softmax => {
+                        let all = (0..=classes).map(|class| numbers[at(class)]);
+                        softmax(span.max, all)
+                    }
+                };
+                // NaN is reported with the number that makes it.
+                if score < collector.threshold {
+                    continue;
+                }
+                if score.is_nan() {
+                    collector.report_non_finite(place.tensor, at(classes));
+                    continue;
+                }
+                match decode_box(cell) {
+                    Ok(xyxy) => {
+                        let class = argmax(scores.map(|(_, score)| score), span.max);
+                        collector.push(before + cell, class, score, xyxy);
+                    }
+                    Err(at) => collector.report_non_finite(at.tensor, at.index),
+                }
+            }
+        }
+    }
+}
+
+/// Share of the number `max` in the softmax of `all`.
+fn softmax(max: f32, all: impl Iterator<Item = f32> + Clone) -> f32 {
+    let greatest = all.clone().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f32 = all.map(|logit| (logit - greatest).exp()).sum();
+    (max - greatest).exp() / sum
+}
+
+/// Four numbers of each cell that are its box.
+#[derive(Debug, Clone)]
+pub(crate) struct Boxes {
+    pub place: Place,
+    /// Whether they are center and size; otherwise they are the corners.
+    pub are_centers: bool,
+    /// Input pixels in one unit, horizontally and vertically.
+    pub unit: [f32; 2],
+}
+
+impl Boxes {
+    /// The box of `cell` in input pixels, from the numbers of its tensor.
+    fn decode(&self, numbers: &[f32], cell: usize) -> Result<Xyxy, ElementIndex> {
+        let raw = [0, 1, 2, 3].map(|number| numbers[self.place.index(cell, number)]);
+        let xyxy = match self.are_centers {
+            true => from_center(raw, self.unit),
+            false => from_corners(raw, self.unit),
+        };
+        match first_unbounded(&raw, &xyxy) {
+            Some(number) => Err(self.place.element(cell, number)),
+            None => Ok(xyxy),
+        }
+    }
+}
+
+/// Decodes boxes and scores that are side by side.
+#[derive(Debug, Clone)]
+pub(crate) struct Dense {
+    pub boxes: Boxes,
+    pub scores: Scores,
+    /// Whether boxes of one object overlap.
+    pub needs_suppression: bool,
+}
+
+impl OutputDecoder for Dense {
+    fn decode(
+        &self,
+        tensors: &[TensorView<'_>],
+        threshold: f32,
+        filter: &ClassFilter,
+        candidates: &mut Vec<Candidate>,
+    ) -> DecodeDiagnostics {
+        let boxes = self.boxes.place.numbers(tensors);
+        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+        self.scores.decode(tensors, 0, &mut collector, |cell| {
+            self.boxes.decode(boxes, cell)
+        });
+        collector.decoded
+    }
+
+    fn needs_suppression(&self) -> bool {
+        self.needs_suppression
+    }
+}
