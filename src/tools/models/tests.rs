@@ -166,6 +166,7 @@ fn families() -> Vec<(Network, &'static str, usize)> {
         (network(416, maps(85, &[52, 26, 13])), "yolox", 80),
         (network(640, floats(&[("output0", &[1, 25200, 85])])), "yolov5", 80),
         (network(640, floats(&[("output0", &[1, 84, 8400])])), "yolov8", 80),
+        (network(640, floats(&[("boxes", &[1, 8400, 4]), ("scores", &[1, 8400, 80])])), "yolo_nas", 80),
         (network(416, floats(&[("output", &[1, 3598, 112])])), "nanodet", 80),
         (nanodet, "nanodet", 80),
         (paddle, "picodet", 80),

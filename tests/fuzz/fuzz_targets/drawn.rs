@@ -101,13 +101,24 @@ fn layout(
             )
         }
         2 => (
-            Arc::new(layouts::yolov5::Rows),
-            vec![vec![rows(bytes)?, 5 + classes]],
+            Arc::new(layouts::yolov5::Rows {
+                mask_coefficients: 2,
+            }),
+            vec![vec![rows(bytes)?, 7 + classes]],
         ),
-        3 => (
-            Arc::new(layouts::yolov8::Planes),
-            vec![vec![4 + classes, rows(bytes)?]],
-        ),
+        3 => {
+            let transposed = bytes.arbitrary()?;
+            let mut shape = vec![6 + classes, rows(bytes)?];
+            if transposed {
+                shape.reverse();
+            }
+            let planes = layouts::yolov8::Planes {
+                transposed,
+                mask_coefficients: 2,
+                box_unit: BoxUnit::Pixels,
+            };
+            (Arc::new(planes), vec![shape])
+        }
         4 => {
             let rows = rows(bytes)?;
             let boxes = match bytes.arbitrary()? {
@@ -132,11 +143,23 @@ fn layout(
             (Arc::new(FcosParameters { grids, score }), shapes)
         }
         7 => {
-            let activation = *bytes.choose(&[DetrActivation::Sigmoid, DetrActivation::None])?;
+            let activations = [
+                DetrActivation::Sigmoid,
+                DetrActivation::Softmax,
+                DetrActivation::None,
+            ];
+            let activation = *bytes.choose(&activations)?;
+            let no_object = bytes.arbitrary()?;
             let rows = rows(bytes)?;
+            let parameters = DetrParameters::Queries {
+                activation,
+                no_object,
+            };
+            let has_rest = no_object || activation == DetrActivation::Softmax;
+            let columns = classes + usize::from(has_rest);
             (
-                Arc::new(DetrParameters::Queries { activation }),
-                vec![vec![rows, classes], vec![rows, 4]],
+                Arc::new(parameters),
+                vec![vec![rows, columns], vec![rows, 4]],
             )
         }
         8 => (

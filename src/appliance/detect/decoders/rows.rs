@@ -9,7 +9,8 @@ use jetwatch_types::Xyxy;
 /// Numbers of a row before the classes: four of the box, and the objectness.
 pub(crate) const BEFORE_CLASSES: usize = 5;
 
-/// Decodes the boxes of `rows`, each `[four numbers of the box, objectness, class 0, class 1, …]` with `row_len` numbers.
+/// Decodes the boxes of `rows`, each `[four numbers of the box, objectness, class 0, class 1, …]` with `row_len` numbers, of which
+/// those behind the classes are not read.
 /// `decode_box` returns the box of the row with the given index. The score is objectness times best class.
 ///
 /// Rows whose objectness is below the threshold are skipped, because none of their classes can reach it.
@@ -17,10 +18,12 @@ pub(crate) const BEFORE_CLASSES: usize = 5;
 pub(crate) fn decode(
     rows: &[f32],
     row_len: usize,
+    classes: usize,
     collector: &mut CandidateCollector<'_>,
     decode_box: impl Fn(usize, [f32; 4]) -> Xyxy,
 ) {
     for (index, row) in rows.chunks_exact(row_len).enumerate() {
+        let row = &row[..BEFORE_CLASSES + classes];
         // Written so that NaN and both infinities are not skipped.
         if row[4] < collector.threshold && row[4] > f32::NEG_INFINITY {
             continue;

@@ -4,7 +4,8 @@
 //! Exports differ in how much postprocessing they contain, for `Q` queries and `C` classes:
 //!
 //! ```text
-//! queries   scores [Q, C]   boxes [Q, 4]               the transformer's own output: centers and sizes, normalized
+//! queries   scores [Q, C]   boxes [Q, 4]               the transformer's own output: centers and sizes, normalized; perhaps
+//!                                                      with one more score behind the classes, of no object
 //! joined    [Q, 4 + C]                                 the same in one tensor, scores after their sigmoid (Ultralytics)
 //! ranked    labels [Q]      boxes [Q, 4]   scores [Q]  the authors' export: corners in units of its input `orig_target_sizes`
 //! ```
@@ -18,22 +19,22 @@ use jetwatch_config::{Map, Section};
 
 use super::keys::{ActivationKey, TensorForm, Tensors, single};
 use super::recognize::{self, Certainty, MAX_OBJECTS, Outputs, Recognized, THREE};
-use super::{DETECTOR, Layout, OutputLayout};
-use crate::decoders::activation::{min_logit, sigmoid};
-use crate::decoders::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
+use super::{DETECTOR, IMAGENET, Layout, OutputLayout};
+use crate::decoders::boxes::{BoxUnit, first_unbounded};
 use crate::decoders::candidates::{CandidateCollector, is_valid};
+pub use crate::decoders::dense::Activation as DetrActivation;
+use crate::decoders::dense::{Activation, Boxes, Dense, Place, Scores};
 use crate::decoders::tensors::{check_axes, check_count, floats};
 use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::graph::Element;
 use crate::yaml_values::invalid;
 use crate::{Candidate, ClassFilter};
-use jetwatch_pixels::argmax::{Span, argmax};
 use jetwatch_types::Size;
 
 /// The layout.
 pub const DETR: Layout = Layout {
     name: "detr",
-    networks: "RT-DETR, D-FINE",
+    networks: "RT-DETR, D-FINE, RF-DETR, DETR",
     needs: "scores [Q, C] and boxes [Q, 4], or labels int64 [Q], boxes [Q, 4] and scores [Q], or one output [Q, 4 + C]",
     needs_suppression: false,
     tensors: &[
@@ -41,7 +42,7 @@ pub const DETR: Layout = Layout {
         TensorForm::Roles(&[single("labels"), single("boxes"), single("scores")]),
         TensorForm::Roles(&[single("scores"), single("boxes")]),
     ],
-    keys: &[ActivationKey::KEYS],
+    keys: &[ActivationKey::KEYS, NoObjectKey::KEYS],
     read: |map, tensors, _| Some(Arc::new(read(map, tensors)?)),
     recognize: |outputs| {
         let found = ranked(outputs).into_iter();
@@ -53,28 +54,41 @@ pub const DETR: Layout = Layout {
     ..DETECTOR
 };
 
+/// Of DETR.
+#[derive(Section)]
+pub(crate) struct NoObjectKey {
+    /// Layout detr with tensors scores and boxes: the last score of a query is that of no object. With activation softmax it always is.
+    #[key(default = false)]
+    no_object: bool,
+}
+
 fn read(map: &Map<'_>, tensors: Option<&Tensors>) -> Option<DetrParameters> {
-    let activation = match map.get("activation") {
-        Some(node) => {
-            let found = node.one_of(&[
-                ("sigmoid", DetrActivation::Sigmoid),
-                ("none", DetrActivation::None),
-            ]);
-            if tensors.is_some_and(|tensors| tensors.is_name() || tensors.has("labels")) {
-                let what = "given for scores that the network has finished";
-                return invalid(&node, what, "only together with tensors {scores, boxes}");
-            }
-            found?
-        }
+    let given = ["activation", "no_object"].map(|key| map.get(key));
+    if tensors.is_some_and(|tensors| tensors.is_name() || tensors.has("labels"))
+        && let Some(node) = given.iter().flatten().next()
+    {
+        let what = "given for scores that the network has finished";
+        return invalid(node, what, "only together with tensors {scores, boxes}");
+    }
+    let activation = match &given[0] {
+        Some(node) => node.one_of(&[
+            ("sigmoid", DetrActivation::Sigmoid),
+            ("softmax", DetrActivation::Softmax),
+            ("none", DetrActivation::None),
+        ])?,
         None => DetrActivation::Sigmoid,
     };
+    let no_object = NoObjectKey::from_map(map)?.no_object;
     let tensors = tensors?;
     Some(if tensors.is_name() {
         DetrParameters::Joined
     } else if tensors.has("labels") {
         DetrParameters::Ranked
     } else {
-        DetrParameters::Queries { activation }
+        DetrParameters::Queries {
+            activation,
+            no_object,
+        }
     })
 }
 
@@ -121,21 +135,61 @@ fn joined(outputs: &Outputs<'_>) -> Option<Recognized> {
     matrix.recognized(outputs, certainty, classes, &why)
 }
 
+/// Numbers of classes of networks that use COCO's own numbers of categories, 1 to 90, so that some have no object.
+const COCO_NUMBERS: u64 = 91;
+/// Queries of DETR itself, whose scores need a softmax; its successors have 300 or more and use sigmoids.
+const DETR_QUERIES: u64 = 100;
+
+/// Scores and boxes. RF-DETR names them `labels` and `dets`; it and DETR take images by ImageNet's mean and deviation, while
+/// RT-DETR and D-FINE take 0 to 1.
+///
+/// RF-DETR has one score more than a network's own classes, the last of which is never an object; the published networks have
+/// COCO's numbers instead. Its documentation says so, and that only the names distinguish the tensors where both have four columns.
 fn queries(outputs: &Outputs<'_>) -> Option<Recognized> {
     let pairs = outputs.pairs();
     let pair = pairs.iter().find(|pair| {
-        !pair.has_three_per_cell && pair.rows.is_none_or(|rows| rows <= MAX_OBJECTS)
+        !pair.has_three_per_cell
+            && !pair.is_dense
+            && pair.rows.is_none_or(|rows| rows <= MAX_OBJECTS)
     })?;
-    let (activation, why) = match pair.scores.name.contains("logit") {
-        true => (
-            "sigmoid",
-            "queries, and the name indicates that the sigmoid is missing",
-        ),
-        false => ("none", "queries"),
+    let (columns, noted) = (pair.columns, outputs.noted_classes());
+    let is_rf_detr = pair.boxes.name == "dets" && pair.scores.name == "labels";
+    let is_detr = pair.rows == Some(DETR_QUERIES) && !is_rf_detr;
+    let has_rest = match noted {
+        0 => columns != COCO_NUMBERS && is_rf_detr || columns == COCO_NUMBERS + 1,
+        noted => columns == noted + 1,
+    };
+    let are_logits = match pair.scores.made_by {
+        Some(operator) => !["Sigmoid", "Softmax"].contains(&operator),
+        None => is_rf_detr || pair.scores.name.contains("logit"),
+    };
+    let (activation, why) = match (are_logits, is_detr && has_rest) {
+        (true, true) => ("softmax", "queries, whose softmax is missing"),
+        (true, false) => ("sigmoid", "queries, whose sigmoid is missing"),
+        (false, _) => ("none", "queries"),
+    };
+    let rest = match has_rest {
+        true => "; the last score is of no object",
+        false => "",
+    };
+    let classes = columns - u64::from(has_rest);
+    let certainty = match classes {
+        0 => return None,
+        // Without a noted number of classes, a last score that is of no object looks like that of a class.
+        _ if is_detr && !has_rest && noted == 0 => Certainty::Possible,
+        _ => Certainty::Likely,
+    };
+    let mut parameters = vec![("activation", activation.to_owned())];
+    parameters.extend(has_rest.then(|| ("no_object", "true".to_owned())));
+    let origin = match (is_rf_detr, is_detr || columns.abs_diff(COCO_NUMBERS) <= 1) {
+        (true, _) => Some(("RF-DETR", IMAGENET)),
+        (false, true) => Some(("DETR", IMAGENET)),
+        (false, false) => None,
     };
     Some(Recognized {
-        parameters: vec![("activation", activation.to_owned())],
-        ..pair.recognized(outputs, Certainty::Likely, pair.columns, why)
+        parameters,
+        origin,
+        ..pair.recognized(outputs, certainty, classes, &format!("{why}{rest}"))
     })
 }
 
@@ -160,6 +214,8 @@ pub enum DetrParameters {
     Queries {
         /// Activation to apply to the scores.
         activation: DetrActivation,
+        /// Whether the last score of a query is that of no object, as it always is with a softmax.
+        no_object: bool,
     },
     /// One tensor.
     Joined,
@@ -167,22 +223,16 @@ pub enum DetrParameters {
     Ranked,
 }
 
-/// Activation to apply to the scores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DetrActivation {
-    /// The scores are logits; the sigmoid is computed here.
-    Sigmoid,
-    /// The scores are 0 to 1.
-    None,
-}
-
 /// The queries of one network.
 #[derive(Debug, Clone)]
-pub struct Detr {
-    parameters: DetrParameters,
-    queries: usize,
-    classes: usize,
-    input: Size,
+pub struct Detr(Queries);
+
+#[derive(Debug, Clone)]
+enum Queries {
+    /// One score for each class.
+    Scored(Dense),
+    /// The network has selected class and score.
+    Ranked { queries: usize, classes: usize },
 }
 
 impl Detr {
@@ -197,17 +247,24 @@ impl Detr {
         shapes: &[TensorShape<'_>],
     ) -> Result<Self, Mismatch> {
         let float = DType::F32;
-        let queries = match parameters {
-            DetrParameters::Queries { .. } => {
+        let (scores, boxes, activation) = match *parameters {
+            DetrParameters::Queries {
+                activation,
+                no_object,
+            } => {
                 check_count(shapes, 2, "scores, boxes")?;
-                let advice = "scores of the layout detr have one number for each query and label, boxes four for each \
-                              query: check the labels, and the order of the tensors in output";
-                let wanted = [(None, "queries"), (Some(classes), "classes")];
+                let advice = "scores of the layout detr have one number for each query and label, and one more with \
+                              no_object, boxes four for each query: check the labels, no_object, and the order of the \
+                              tensors in output";
+                let has_rest = no_object || activation == Activation::Softmax;
+                let columns = classes + usize::from(has_rest);
+                let wanted = [(None, "queries"), (Some(columns), "classes")];
                 check_axes(shapes, 0, float, &wanted, advice)?;
                 let queries = shapes[0].axes[0];
                 let wanted = [(Some(queries), "queries"), (Some(BOX), "box")];
                 check_axes(shapes, 1, float, &wanted, advice)?;
-                queries
+                let scores = Place::rows(0, queries, columns, 0);
+                (scores, Place::rows(1, queries, BOX, 0), activation)
             }
             DetrParameters::Joined => {
                 check_count(shapes, 1, "boxes and scores in one")?;
@@ -215,7 +272,8 @@ impl Detr {
                               the labels";
                 let wanted = [(None, "queries"), (Some(BOX + classes), "box and classes")];
                 check_axes(shapes, 0, float, &wanted, advice)?;
-                shapes[0].axes[0]
+                let place = |before| Place::rows(0, shapes[0].axes[0], BOX + classes, before);
+                (place(BOX), place(0), Activation::None)
             }
             DetrParameters::Ranked => {
                 check_count(shapes, 3, "labels, boxes, scores")?;
@@ -227,101 +285,62 @@ impl Detr {
                     DType::F32 | DType::I64 => DType::I64,
                 };
                 check_axes(shapes, 0, whole, &[(None, "queries")], advice)?;
-                let queries = Some(shapes[0].axes[0]);
-                let wanted = [(queries, "queries"), (Some(BOX), "box")];
+                let queries = shapes[0].axes[0];
+                let wanted = [(Some(queries), "queries"), (Some(BOX), "box")];
                 check_axes(shapes, 1, float, &wanted, advice)?;
-                check_axes(shapes, 2, float, &[(queries, "queries")], advice)?;
-                shapes[0].axes[0]
+                check_axes(shapes, 2, float, &[(Some(queries), "queries")], advice)?;
+                return Ok(Self(Queries::Ranked { queries, classes }));
             }
         };
-        Ok(Self {
-            parameters: *parameters,
-            queries,
-            classes,
-            input,
-        })
+        Ok(Self(Queries::Scored(Dense {
+            boxes: Boxes {
+                place: boxes,
+                are_centers: true,
+                unit: BoxUnit::Normalized.pixels(input),
+            },
+            scores: Scores {
+                place: scores,
+                cells: shapes[0].axes[0],
+                classes,
+                activation,
+            },
+            needs_suppression: false,
+        })))
     }
+}
 
-    /// Decodes queries that have one score per class. `scores` and `boxes` give their tensor, their offset in a row,
-    /// and the row length.
-    fn decode_rows(
-        &self,
-        scores: Rows<'_>,
-        boxes: Rows<'_>,
-        least: ScoreThreshold,
-        collector: &mut CandidateCollector<'_>,
-    ) {
-        let unit = BoxUnit::Normalized.pixels(self.input);
-        for query in 0..self.queries {
-            let row = scores.row(query, self.classes);
-            let span = Span::from_row(row);
-            let is_valid = match least.activation {
-                DetrActivation::Sigmoid => span.sum.is_finite(),
-                DetrActivation::None => span.is_valid(),
-            };
-            if !is_valid {
-                let first = scores.index(query);
-                let numbers = row.iter().copied().enumerate();
-                collector.report_invalid(
-                    scores.tensor,
-                    numbers.map(|(class, score)| (first + class, score)),
-                );
-                continue;
-            }
-            if span.max < least.raw {
-                continue;
-            }
-            let score = match least.activation {
-                DetrActivation::Sigmoid => sigmoid(span.max),
-                DetrActivation::None => span.max,
-            };
-            if score < collector.threshold {
-                continue;
-            }
-            let raw = boxes.four(query);
-            let xyxy = from_center(raw, unit);
-            if let Some(place) = first_unbounded(&raw, &xyxy) {
-                collector.report_non_finite(boxes.tensor, boxes.index(query) + place);
-                continue;
-            }
-            let class = argmax(row.iter().copied(), span.max);
-            collector.push(query, class, score, xyxy);
+/// Decodes queries for which the network has selected class and score.
+fn decode_ranked(
+    tensors: &[TensorView<'_>],
+    queries: usize,
+    classes: usize,
+    collector: &mut CandidateCollector<'_>,
+) {
+    let boxes = floats(tensors, 1, queries * BOX);
+    let scores = floats(tensors, 2, queries);
+    for (query, score) in scores.iter().copied().enumerate() {
+        if !is_valid(score) {
+            collector.report_invalid(2, [(query, score)].into_iter());
+            continue;
         }
-    }
-
-    /// Decodes queries for which the network has selected class and score.
-    fn decode_ranked(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
-        let boxes = Rows::new(tensors, 1, self.queries, BOX, 0);
-        let scores = floats(tensors, 2, self.queries);
-        let unit = BoxUnit::Pixels.pixels(self.input);
-        for (query, score) in scores.iter().copied().enumerate() {
-            if !is_valid(score) {
-                collector.report_invalid(2, [(query, score)].into_iter());
-                continue;
-            }
-            if score < collector.threshold {
-                continue;
-            }
-            let label = match tensors[0] {
-                TensorView::I32(labels) => i64::from(labels[query]),
-                TensorView::I64(labels) => labels[query],
-                TensorView::F32(_) => panic!("labels were checked to be whole numbers"),
-            };
-            let Some(class) = usize::try_from(label)
-                .ok()
-                .filter(|class| *class < self.classes)
-            else {
-                collector.report_unknown_class(0, query);
-                continue;
-            };
-            let raw = boxes.four(query);
-            let xyxy = from_corners(raw, unit);
-            if let Some(place) = first_unbounded(&raw, &xyxy) {
-                collector.report_non_finite(1, boxes.index(query) + place);
-                continue;
-            }
-            collector.push(query, class as u16, score, xyxy);
+        if score < collector.threshold {
+            continue;
         }
+        let label = match tensors[0] {
+            TensorView::I32(labels) => i64::from(labels[query]),
+            TensorView::I64(labels) => labels[query],
+            TensorView::F32(_) => panic!("labels were checked to be whole numbers"),
+        };
+        let Some(class) = usize::try_from(label).ok().filter(|class| *class < classes) else {
+            collector.report_unknown_class(0, query);
+            continue;
+        };
+        let xyxy = [0, 1, 2, 3].map(|place| boxes[query * BOX + place]);
+        if let Some(place) = first_unbounded(&xyxy, &xyxy) {
+            collector.report_non_finite(1, query * BOX + place);
+            continue;
+        }
+        collector.push(query, class as u16, score, xyxy);
     }
 }
 
@@ -333,24 +352,14 @@ impl OutputDecoder for Detr {
         filter: &ClassFilter,
         candidates: &mut Vec<Candidate>,
     ) -> DecodeDiagnostics {
-        let mut collector = CandidateCollector::new(threshold, filter, candidates);
-        match self.parameters {
-            DetrParameters::Queries { activation } => {
-                let scores = Rows::new(tensors, 0, self.queries, self.classes, 0);
-                let boxes = Rows::new(tensors, 1, self.queries, BOX, 0);
-                let least = ScoreThreshold::new(activation, threshold);
-                self.decode_rows(scores, boxes, least, &mut collector);
+        match &self.0 {
+            Queries::Scored(dense) => dense.decode(tensors, threshold, filter, candidates),
+            Queries::Ranked { queries, classes } => {
+                let mut collector = CandidateCollector::new(threshold, filter, candidates);
+                decode_ranked(tensors, *queries, *classes, &mut collector);
+                collector.decoded
             }
-            DetrParameters::Joined => {
-                let row_len = BOX + self.classes;
-                let scores = Rows::new(tensors, 0, self.queries, row_len, BOX);
-                let boxes = Rows::new(tensors, 0, self.queries, row_len, 0);
-                let least = ScoreThreshold::new(DetrActivation::None, threshold);
-                self.decode_rows(scores, boxes, least, &mut collector);
-            }
-            DetrParameters::Ranked => self.decode_ranked(tensors, &mut collector),
         }
-        collector.decoded
     }
 
     fn needs_suppression(&self) -> bool {
@@ -358,65 +367,11 @@ impl OutputDecoder for Detr {
     }
 }
 
-/// Rows of one tensor, or the part of them that begins at `start`.
-#[derive(Clone, Copy)]
-struct Rows<'a> {
-    tensor: usize,
-    numbers: &'a [f32],
-    row_len: usize,
-    start: usize,
-}
-
-impl<'a> Rows<'a> {
-    fn new(
-        tensors: &[TensorView<'a>],
-        tensor: usize,
-        count: usize,
-        row_len: usize,
-        start: usize,
-    ) -> Self {
-        Self {
-            tensor,
-            numbers: floats(tensors, tensor, count * row_len),
-            row_len,
-            start,
-        }
-    }
-
-    fn index(&self, row: usize) -> usize {
-        row * self.row_len + self.start
-    }
-
-    fn row(&self, row: usize, len: usize) -> &'a [f32] {
-        &self.numbers[self.index(row)..][..len]
-    }
-
-    fn four(&self, row: usize) -> [f32; 4] {
-        let first = self.index(row);
-        [0, 1, 2, 3].map(|place| self.numbers[first + place])
-    }
-}
-
-/// The minimum raw value whose score may reach the threshold.
-#[derive(Clone, Copy)]
-struct ScoreThreshold {
-    activation: DetrActivation,
-    raw: f32,
-}
-
-impl ScoreThreshold {
-    fn new(activation: DetrActivation, threshold: f32) -> Self {
-        let raw = match activation {
-            DetrActivation::None => threshold,
-            DetrActivation::Sigmoid => min_logit(threshold),
-        };
-        Self { activation, raw }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::recognize::tests::{guesses, network, origins, tensors};
     use super::*;
+    use crate::decoders::activation::sigmoid;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_refused, decode, place};
 
     const INPUT: Size = Size::new(64, 32);
@@ -424,7 +379,10 @@ mod tests {
 
     /// Four queries, two classes.
     fn queries(activation: DetrActivation) -> DecoderFixture<Detr> {
-        let parameters = DetrParameters::Queries { activation };
+        let parameters = DetrParameters::Queries {
+            activation,
+            no_object: false,
+        };
         let mut fixture = DecoderFixture::new(vec![vec![4, 2], vec![4, 4]], |shapes| {
             Detr::new(&parameters, INPUT, 2, shapes)
         });
@@ -545,8 +503,10 @@ mod tests {
 
     #[test]
     fn other_tensors_are_rejected_with_expected_tensors() {
-        let activation = DetrActivation::None;
-        let separate = DetrParameters::Queries { activation };
+        let separate = DetrParameters::Queries {
+            activation: DetrActivation::None,
+            no_object: false,
+        };
         let refused = |parameters: DetrParameters, axes: &[&[usize]], tensor, expected: &str| {
             let make = |shapes: &[TensorShape<'_>]| Detr::new(&parameters, INPUT, 2, shapes);
             check_refused(make, "", &[(axes, F32, tensor, expected)]);
@@ -564,5 +524,72 @@ mod tests {
         refused(joined, &[&[6, 300, 1]], 0, "float32 [queries, 6]");
         let three = "3 tensors (labels, boxes, scores) instead of 2";
         refused(ranked, &[&[300], &[300, 4]], 2, three);
+    }
+
+    #[test]
+    fn a_score_of_no_object_is_part_of_the_softmax_only() {
+        let make = |activation| {
+            let parameters = DetrParameters::Queries {
+                activation,
+                no_object: true,
+            };
+            let mut fixture = DecoderFixture::new(vec![vec![2, 3], vec![2, 4]], |shapes| {
+                Detr::new(&parameters, INPUT, 2, shapes)
+            });
+            fixture.floats[0] = vec![0.0, 2.0_f32.ln(), 5.0_f32.ln(), 0.0, 0.0, 40.0];
+            fixture
+        };
+        let mut softmax = make(DetrActivation::Softmax);
+        let found = |fixture: &DecoderFixture<Detr>| -> Vec<(u32, u16, f32)> {
+            let found = fixture.decode(0.2).0.into_iter();
+            found
+                .map(|found| (found.cell, found.class, found.score))
+                .collect()
+        };
+        let [(0, 1, score)] = found(&softmax)[..] else {
+            panic!("the second query is no object")
+        };
+        assert!((score - 0.25).abs() < 1e-6, "{score}");
+        softmax.check_non_finite(0.2, [(0, 0), (0, 1)]);
+        let sigmoid = found(&make(DetrActivation::Sigmoid));
+        assert_eq!(sigmoid.len(), 2);
+        assert_eq!(sigmoid[1], (1, 0, 0.5), "the last number is not read");
+    }
+
+    #[test]
+    fn families_are_recognized_by_names_operators_and_counts() {
+        let (likely, possible) = (Certainty::Likely, Certainty::Possible);
+        let sigmoid = &[("activation", "sigmoid")][..];
+        let none = &[("activation", "none")][..];
+        let rest = &[("activation", "sigmoid"), ("no_object", "true")][..];
+        let softmax = &[("activation", "softmax"), ("no_object", "true")][..];
+        let (rt, rf, first) = (DETR.networks, "RF-DETR", "DETR");
+        // Name and columns of the scores, name of the boxes, queries, noted names, and the guess.
+        #[rustfmt::skip]
+        let cases = [
+            ("labels/Add", 91, "dets", 300, 0, (likely, 91, sigmoid), rf),
+            ("labels/Add", 4, "dets", 300, 0, (likely, 3, rest), rf),
+            ("labels/Add", 4, "dets", 300, 3, (likely, 3, rest), rf),
+            ("labels/Add", 4, "dets", 300, 4, (likely, 4, sigmoid), rf),
+            ("logits/Add", 80, "pred_boxes", 300, 0, (likely, 80, sigmoid), rt),
+            ("logits", 80, "pred_boxes", 300, 0, (likely, 80, sigmoid), rt),
+            ("scores/Sigmoid", 80, "boxes", 300, 0, (likely, 80, none), rt),
+            ("scores", 80, "boxes", 300, 0, (likely, 80, none), rt),
+            ("logits/Add", 92, "pred_boxes", 100, 0, (likely, 91, softmax), first),
+            ("logits/Add", 6, "pred_boxes", 100, 5, (likely, 5, softmax), first),
+            ("logits/Add", 6, "pred_boxes", 100, 0, (possible, 6, sigmoid), first),
+        ];
+        for (scores, columns, boxes, queries, names, wanted, networks) in cases {
+            let (of_scores, of_boxes) = ([1, queries, columns], [1, queries, 4]);
+            let masks = ("masks", &[1, queries, 78, 78][..]);
+            let outputs = [(boxes, &of_boxes[..]), (scores, &of_scores[..]), masks];
+            for outputs in [outputs, [outputs[1], outputs[0], outputs[2]]] {
+                let network = network(&outputs, &["Softmax"], names);
+                guesses(&network, "detr", &[wanted]);
+                assert_eq!(origins(&network, "detr"), [(wanted.0, networks)]);
+                let scores = scores.split('/').next().expect("a name");
+                assert_eq!(tensors(&network, "detr"), [[boxes], [scores]]);
+            }
+        }
     }
 }

@@ -7,6 +7,7 @@ use jetwatch_config::{Map, Node, Section, ValueType};
 
 use super::darknet::{AnchorsKey, ScaleKey};
 use super::detectnet_v2::DetectNetParameters;
+use super::detr::NoObjectKey;
 use super::finished::FinishedKeys;
 use super::gfl::GflKeys;
 use super::ssd::keys::SsdKeys;
@@ -74,6 +75,7 @@ pub(super) const fn optional_per_grid(key: &'static str) -> Role {
 #[derive(Section)]
 #[section(also = AnchorsKey, also = ScaleKey, also = ActivationKey, also = BoxesAreKey)]
 #[section(also = GflKeys, also = DetectNetParameters, also = SsdKeys, also = FinishedKeys)]
+#[section(also = NoObjectKey, also = DenseKeys, also = TransposedKey)]
 #[expect(dead_code, reason = "declares the keys only")]
 pub(crate) struct OutputKeys {
     /// What the tensors mean.
@@ -97,7 +99,7 @@ struct TensorKeys {
     /// Scores of the classes.
     #[key(value = TENSORS, read = elsewhere)]
     scores: Option<()>,
-    /// Layouts yolox, yolov3 and yolov4: boxes and scores of each grid in one tensor.
+    /// Layouts yolox, yolov3, yolov4, yolov5_raw and yolov8_raw: boxes and scores of each grid in one tensor.
     #[key(value = TENSORS, read = elsewhere)]
     grids: Option<()>,
     /// Layout fcos: centerness of each grid. Default: the scores have it already.
@@ -123,7 +125,7 @@ const TENSORS: ValueType = ValueType::Other {
 #[derive(Section)]
 #[expect(dead_code, reason = "declares the keys only")]
 pub(super) struct ActivationKey {
-    /// Layouts detr and ssd: what turns the tensor's values into scores; softmax for ssd only. Required for ssd. Default: sigmoid for detr.
+    /// Layouts detr, ssd, yolov5_raw and yolov8_raw: what turns the tensor's values into scores; softmax for detr and ssd only. Required for ssd. Default: sigmoid.
     #[key(value = ValueType::Words(&["sigmoid", "softmax", "none"]), read = elsewhere)]
     activation: Option<()>,
 }
@@ -132,9 +134,25 @@ pub(super) struct ActivationKey {
 #[derive(Section)]
 #[expect(dead_code, reason = "declares the keys only")]
 pub(super) struct BoxesAreKey {
-    /// Layouts finished, efficient_nms, batched_nms and ssd: unit of the boxes; deltas, which refer to anchors, for ssd only. Required for batched_nms. Default: pixels for finished and efficient_nms, deltas for ssd.
+    /// Layouts finished, efficient_nms, batched_nms, yolov8 and ssd: unit of the boxes; deltas, which refer to anchors, for ssd only. Required for batched_nms. Default: pixels, deltas for ssd.
     #[key(value = ValueType::Words(&["pixels", "normalized", "deltas"]), read = elsewhere)]
     boxes_are: Option<()>,
+}
+
+/// Of layouts with one tensor of boxes and scores.
+#[derive(Section)]
+pub(super) struct DenseKeys {
+    /// Layouts yolov5 and yolov8: numbers of a box behind the classes, which are ignored, such as the 32 mask coefficients of segmentation networks.
+    #[key(range = 0..=1024, default = 0)]
+    pub(super) mask_coefficients: usize,
+}
+
+/// Of the layout `yolov8`.
+#[derive(Section)]
+pub(super) struct TransposedKey {
+    /// Layout yolov8: the tensor is [N, 4 + C], with a row for each box, instead of [4 + C, N].
+    #[key(default = false)]
+    pub(super) transposed: bool,
 }
 
 /// The tensors as they were named.

@@ -19,6 +19,7 @@ pub(crate) mod keys;
 pub mod nms_plugin;
 mod recognize;
 pub mod ssd;
+pub mod yolo_nas;
 pub mod yolov5;
 pub mod yolov8;
 pub mod yolox;
@@ -41,10 +42,11 @@ use crate::decoders::{Mismatch, OutputDecoder, TensorShape};
 use crate::model::ColorOrder;
 
 /// Every layout, in the order in which help lists them and equally likely guesses are preferred.
-pub const LAYOUTS: [&Layout; 19] = [
+pub const LAYOUTS: [&Layout; 20] = [
     &yolox::YOLOX,
     &yolov5::YOLOV5,
     &yolov8::YOLOV8,
+    &yolo_nas::YOLO_NAS,
     &darknet::YOLOV3,
     &darknet::YOLOV4,
     &fcos::FCOS,

@@ -17,6 +17,10 @@ pub(super) const THREE: [u32; 3] = [8, 16, 32];
 pub(super) const FOUR: [u32; 4] = [8, 16, 32, 64];
 /// Strides of tiny networks.
 pub(super) const TINY: [u32; 2] = [16, 32];
+/// Strides of one more fine grid.
+const FINE: [u32; 4] = [4, 8, 16, 32];
+/// The strides of the heads that networks have, the most frequent first.
+pub(super) const HEADS: [&[u32]; 4] = [&THREE, &FINE, &FOUR, &TINY];
 /// Maximum number of rows that stand for objects; lists with a row for each cell or anchor are longer.
 pub(super) const MAX_OBJECTS: u64 = 1000;
 
@@ -28,6 +32,12 @@ const SUPPRESSION: [&str; 5] = [
     "BatchedNMSDynamic_TRT",
     "NMS_TRT",
 ];
+
+/// Parts of the names of outputs that are no boxes: of training, of features, and of masks.
+const FURTHER: [&str; 5] = ["aux", "hidden_state", "intermediate", "proto", "mask"];
+
+/// Parts of the names of scores.
+const SCORES: [&str; 6] = ["score", "logit", "label", "class", "conf", "prob"];
 
 /// How sure a guess is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -90,22 +100,24 @@ pub fn infer_layout(network: &Network, size: Option<Size>) -> Option<InferredLay
     candidate_layouts(network, size).into_iter().next()
 }
 
-/// Every layout that fits the network, the most likely first. `size` is the input size of a network with a dynamic one.
+/// Every layout that fits the network, the most likely first. A layout occurs several times where networks of several families have
+/// it, with other preprocessing or other keys. `size` is the input size of a network with a dynamic one.
 #[must_use]
 pub fn candidate_layouts(network: &Network, size: Option<Size>) -> Vec<InferredLayout> {
     let Some(outputs) = Outputs::new(network, size) else {
         return Vec::new();
     };
-    let guess = |layout: &&'static Layout| {
-        let found = (layout.recognize)(&outputs).into_iter().next()?;
-        Some(InferredLayout {
-            layout: layout.name,
-            found,
-            sizes_name: outputs.extra_input(Element::INT64),
-            scales_name: outputs.extra_input(Element::FLOAT),
-        })
+    let guess = |layout: &'static Layout, found| InferredLayout {
+        layout: layout.name,
+        found,
+        sizes_name: outputs.extra_input(Element::INT64),
+        scales_name: outputs.extra_input(Element::FLOAT),
     };
-    let mut found: Vec<InferredLayout> = LAYOUTS.iter().filter_map(guess).collect();
+    let guesses = LAYOUTS.iter().flat_map(|layout| {
+        let found = (layout.recognize)(&outputs).into_iter();
+        found.map(|found| guess(layout, found))
+    });
+    let mut found: Vec<InferredLayout> = guesses.collect();
     found.sort_by_key(|guess| std::cmp::Reverse(guess.found.certainty));
     found
 }
@@ -187,6 +199,8 @@ pub fn names_from_metadata(network: &Network) -> Option<Vec<String>> {
 pub(super) struct Outputs<'a> {
     pub(super) network: &'a Network,
     pub(super) list: Vec<Output<'a>>,
+    /// Outputs that are no boxes, and are not in the list.
+    further: Vec<Output<'a>>,
     /// Of the input.
     pub(super) size: Size,
     /// Of the classes, as the exporter noted them.
@@ -216,18 +230,22 @@ pub(super) struct Pair<'a> {
     pub(super) scores: &'a Output<'a>,
     /// `None` if it is dynamic.
     pub(super) rows: Option<u64>,
-    /// Of the scores.
+    /// Scores of a row.
     pub(super) columns: u64,
     /// Whether there is a box for each anchor of Darknet's grids, three in each cell.
     pub(super) has_three_per_cell: bool,
+    /// Whether there is a box for each cell of a head.
+    pub(super) is_dense: bool,
 }
 
 impl<'a> Outputs<'a> {
     fn new(network: &'a Network, size: Option<Size>) -> Option<Self> {
         let list: Option<Vec<Output<'a>>> = network.outputs.iter().map(Output::new).collect();
+        let (list, further) = without_further(list?);
         Some(Self {
             network,
-            list: list?,
+            list,
+            further,
             size: size.or_else(|| input_size(network))?,
             names: names_from_metadata(network),
         })
@@ -271,18 +289,36 @@ impl<'a> Outputs<'a> {
 
     /// Boxes `[rows, 4]` or `[rows, 1, 4]` in one of two outputs and scores `[rows, columns]` in the other.
     pub(super) fn pairs(&self) -> Vec<Pair<'_>> {
+        self.pairs_by(|scores| match *scores {
+            [rows, Some(columns)] => Some((rows, columns)),
+            _ => None,
+        })
+    }
+
+    /// As [`pairs`](Self::pairs), but with scores `[columns, rows]`.
+    pub(super) fn pairs_in_planes(&self) -> Vec<Pair<'_>> {
+        self.pairs_by(|scores| match *scores {
+            [Some(columns), rows] => Some((rows, columns)),
+            _ => None,
+        })
+    }
+
+    /// `rows_and_columns` gives those of the scores from their axes.
+    fn pairs_by(
+        &self,
+        rows_and_columns: impl Fn(&[Option<u64>]) -> Option<(Option<u64>, u64)>,
+    ) -> Vec<Pair<'_>> {
         let [first, second] = self.list.as_slice() else {
             return Vec::new();
         };
         let pair = |(boxes, scores)| {
             let (boxes, scores): (&Output<'_>, &Output<'_>) = (boxes, scores);
-            let [rows, Some(columns)] = *scores.axes.as_slice() else {
-                return None;
-            };
+            let (rows, columns) = rows_and_columns(&scores.axes)?;
             let is_single = matches!(boxes.axes.as_slice(), [_, Some(1), Some(4)]);
             let is_fit = (boxes.is_boxes() || is_single) && boxes.axes[0] == rows;
             // A score tensor of four columns could be either; the names decide then.
-            if !is_fit || !scores.is_float() || columns == 4 && boxes.name.contains("score") {
+            let is_swapped = columns == 4 && SCORES.iter().any(|part| boxes.name.contains(part));
+            if !is_fit || !scores.is_float() || is_swapped {
                 return None;
             }
             let three_each = |strides: &[u32]| rows == Some(3 * self.cells(strides));
@@ -293,6 +329,7 @@ impl<'a> Outputs<'a> {
                 rows,
                 columns,
                 has_three_per_cell,
+                is_dense: rows.is_some_and(|rows| self.strides_with(rows, 1, &HEADS).is_some()),
             })
         };
         [(first, second), (second, first)]
@@ -392,6 +429,42 @@ impl<'a> Outputs<'a> {
         strides.iter().map(cells).sum()
     }
 
+    /// The first of `heads` whose grids together have `rows` for `each` per cell.
+    pub(super) fn strides_with(
+        &self,
+        rows: u64,
+        each: u64,
+        heads: &[&'static [u32]],
+    ) -> Option<&'static [u32]> {
+        let fits = |strides: &&&'static [u32]| rows == each * self.cells(strides);
+        heads.iter().find(fits).copied()
+    }
+
+    /// Whether boxes may be computed from distances to their sides, perhaps as distributions.
+    pub(super) fn has_distances(&self) -> bool {
+        self.has_operator(&["Softmax", "Sub"])
+    }
+
+    /// Coefficients that segmentation networks have behind the classes of a box, one for each of their prototypes
+    /// `[count, height / 4, width / 4]`, and a phrase on them; 0 without.
+    pub(super) fn mask_coefficients(&self) -> (u64, String) {
+        let counts = self.further.iter();
+        let count = counts
+            .filter_map(|output| self.channels_at(output, 4))
+            .next();
+        let why = count.map(|count| {
+            format!("; {count} numbers behind them are coefficients of masks, which are not used")
+        });
+        (count.unwrap_or(0), why.unwrap_or_default())
+    }
+
+    /// The key for them.
+    pub(super) fn mask_parameter(&self) -> Vec<(&'static str, String)> {
+        let (count, _) = self.mask_coefficients();
+        let key = ("mask_coefficients", count.to_string());
+        (count > 0).then_some(key).into_iter().collect()
+    }
+
     /// A second input with two numbers per image: sizes are integers, scales are not.
     pub(super) fn extra_input(&self, element: Element) -> Option<String> {
         let is_pair = |axes: &Vec<Axis>| matches!(axes.as_slice(), [_, Axis::Fixed(2)]);
@@ -420,6 +493,14 @@ impl<'a> Outputs<'a> {
         self.names.as_ref().map_or(0, |names| names.len() as u64)
     }
 
+    /// `certainty`, or less where the noted class names are not as many.
+    fn limited(&self, certainty: Certainty, classes: u64) -> Certainty {
+        match &self.names {
+            Some(names) if names.len() as u64 != classes => Certainty::Possible,
+            _ => certainty,
+        }
+    }
+
     /// A phrase on whether the number of class names is `classes`.
     pub(super) fn agrees(&self, classes: u64) -> &'static str {
         match &self.names {
@@ -446,6 +527,7 @@ impl Matrix<'_> {
             outputs.agrees(classes)
         );
         let tensors = vec![single("name", self.output)];
+        let certainty = outputs.limited(certainty, classes);
         Some(Recognized::new(certainty, classes, tensors, reason))
     }
 }
@@ -466,6 +548,7 @@ impl Pair<'_> {
             outputs.agrees(classes)
         );
         let tensors = vec![single("boxes", self.boxes), single("scores", self.scores)];
+        let certainty = outputs.limited(certainty, classes);
         Recognized::new(certainty, classes, tensors, reason)
     }
 }
@@ -508,6 +591,27 @@ impl<'a> Output<'a> {
     }
 }
 
+/// Divides the outputs into those that may be boxes and those that are not: by name; maps beside a matrix, which are masks or a head
+/// before its decoding; and sums of the scores, which some exports have beside them.
+fn without_further(list: Vec<Output<'_>>) -> (Vec<Output<'_>>, Vec<Output<'_>>) {
+    let has_matrix = list.iter().any(|output| output.axes.len() == 2);
+    let has_channels = |output: &Output<'_>| matches!(output.axes.as_slice(), [Some(channels), _, _] if *channels > 1);
+    let has_maps = list.iter().any(has_channels);
+    let is_further = |output: &Output<'_>| {
+        let is_single = matches!(output.axes.as_slice(), [_, Some(1), Some(4)]);
+        let is_map = output.axes.len() > 2 && !is_single;
+        let is_sum = matches!(output.axes.as_slice(), [Some(1), _, _])
+            && matches!(output.made_by, Some("Clip" | "ReduceSum"));
+        FURTHER.iter().any(|part| output.name.contains(part))
+            || has_matrix && is_map
+            || has_maps && is_sum
+    };
+    if list.iter().all(is_further) {
+        return (list, Vec::new());
+    }
+    list.into_iter().partition(|output| !is_further(output))
+}
+
 /// One output of a kind.
 pub(super) fn single(key: &'static str, output: &Output<'_>) -> TensorRole {
     TensorRole {
@@ -528,3 +632,6 @@ pub(super) fn per_grid(key: &'static str, outputs: &[&Output<'_>]) -> TensorRole
         is_list: true,
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

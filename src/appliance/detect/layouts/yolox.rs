@@ -49,7 +49,7 @@ pub const YOLOX: Layout = Layout {
 fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
     let cells = outputs.cells(&THREE);
     let matrix = outputs.matrix().filter(|matrix| matrix.rows == cells)?;
-    let certainty = match outputs.has_operator(&["Exp", "Softmax"]) {
+    let certainty = match outputs.has_operator(&["Exp"]) || outputs.has_distances() {
         true => Certainty::Possible,
         false => Certainty::Likely,
     };
@@ -152,9 +152,13 @@ impl OutputDecoder for Yolox {
         let row_len = self.row_len();
         let output = floats(tensors, 0, self.cells.len() * row_len);
         let mut collector = CandidateCollector::new(threshold, filter, candidates);
-        rows::decode(output, row_len, &mut collector, |index, raw| {
-            decode_box(raw, self.cells[index])
-        });
+        rows::decode(
+            output,
+            row_len,
+            self.classes,
+            &mut collector,
+            |index, raw| decode_box(raw, self.cells[index]),
+        );
         collector.decoded
     }
 }

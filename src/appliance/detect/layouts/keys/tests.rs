@@ -14,8 +14,9 @@ use crate::layouts::finished::FinishedRows;
 use crate::layouts::gfl::{CellCenter, GflParameters, GflTensors};
 use crate::layouts::nms_plugin::{NmsPlugin, NmsPluginParameters};
 use crate::layouts::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
+use crate::layouts::yolo_nas::YoloNasForm;
 use crate::layouts::yolov5::Rows;
-use crate::layouts::yolov8;
+use crate::layouts::yolov8::Planes;
 use crate::layouts::yolox::{RawRows, grids::RawGrids};
 use crate::layouts::{OutputLayout, OutputSpec};
 use crate::model_yaml::tests::{FULL, parse};
@@ -51,24 +52,42 @@ fn every_layout_has_its_tensors_in_its_own_order() {
         })
     };
     let plugin = |plugin, box_unit| layout(NmsPluginParameters { plugin, box_unit });
+    let planes = |transposed, mask_coefficients, box_unit| {
+        layout(Planes {
+            transposed,
+            mask_coefficients,
+            box_unit,
+        })
+    };
     let fcos = |grids, score| layout(FcosParameters { grids, score });
-    let queries = |activation| layout(DetrParameters::Queries { activation });
+    let queries = |activation, no_object| {
+        layout(DetrParameters::Queries {
+            activation,
+            no_object,
+        })
+    };
     let detectnet = |box_norm, offset| layout(DetectNetParameters { box_norm, offset });
     let separate = |grids| GflTensors::Separate { grids };
     #[rustfmt::skip]
-    let cases: [(&str, Arc<dyn OutputLayout>, &str); 24] = [
+    let cases: [(&str, Arc<dyn OutputLayout>, &str); 30] = [
         ("{layout: yolox, name: a}", layout(RawRows), "a"),
         ("{layout: yolox, tensors: {grids: [c, a, b]}}", layout(RawGrids), "c a b"),
-        ("{layout: yolov5, name: a}", layout(Rows), "a"),
-        ("{layout: yolov8, name: a}", layout(yolov8::Planes), "a"),
+        ("{layout: yolov5, name: a}", layout(Rows { mask_coefficients: 0 }), "a"),
+        ("{layout: yolov5, name: a, mask_coefficients: 32}", layout(Rows { mask_coefficients: 32 }), "a"),
+        ("{layout: yolov8, name: a}", planes(false, 0, BoxUnit::Pixels), "a"),
+        ("{layout: yolov8, name: a, transposed: true, mask_coefficients: 32, boxes_are: normalized}", planes(true, 32, BoxUnit::Normalized), "a"),
+        ("{layout: yolo_nas, tensors: {boxes: b, scores: s}}", layout(YoloNasForm::Separate), "b s"),
+        ("{layout: yolo_nas, name: a}", layout(YoloNasForm::Joined), "a"),
         ("{layout: yolov3, tensors: {scores: s, boxes: b}}", layout(DecodedBoxes), "b s"),
         ("{layout: yolov4, tensors: {boxes: b, scores: s}}", layout(DecodedBoxes), "b s"),
         ("{layout: fcos, tensors: {boxes: [c, d], scores: [a, b]}}", fcos(2, FcosScore::Class), "a b c d"),
         ("{layout: fcos, tensors: {centerness: [e], scores: [a], boxes: [c]}}", fcos(1, FcosScore::Centerness), "a c e"),
         ("{layout: detr, name: a}", layout(DetrParameters::Joined), "a"),
         ("{layout: detr, tensors: {scores: s, labels: l, boxes: b}}", layout(DetrParameters::Ranked), "l b s"),
-        ("{layout: detr, tensors: {boxes: b, scores: s}}", queries(DetrActivation::Sigmoid), "s b"),
-        ("{layout: detr, tensors: {boxes: b, scores: s}, activation: none}", queries(DetrActivation::None), "s b"),
+        ("{layout: detr, tensors: {boxes: b, scores: s}}", queries(DetrActivation::Sigmoid, false), "s b"),
+        ("{layout: detr, tensors: {boxes: b, scores: s}, activation: none}", queries(DetrActivation::None, false), "s b"),
+        ("{layout: detr, tensors: {boxes: b, scores: s}, activation: softmax}", queries(DetrActivation::Softmax, false), "s b"),
+        ("{layout: detr, tensors: {boxes: b, scores: s}, no_object: true}", queries(DetrActivation::Sigmoid, true), "s b"),
         ("{layout: efficient_nms, tensors: {count: n, boxes: b, scores: s, classes: c}}", plugin(NmsPlugin::Efficient, BoxUnit::Pixels), "n b s c"),
         ("{layout: efficient_nms, tensors: {count: n, boxes: b, scores: s, classes: c}, boxes_are: normalized}",
          plugin(NmsPlugin::Efficient, BoxUnit::Normalized), "n b s c"),
@@ -229,7 +248,8 @@ fn every_mistake_is_reported_with_its_key() {
         ("{layout: fcos, tensors: {scores: [a, b, c, d, e, f, g, h], boxes: [i, j, k, l, m, n, o, p]}}",
          "output.tensors: 16 tensors, expected at most 15"),
         ("{layout: detr, name: a, activation: none}", "output.activation: given for scores that the network has finished"),
-        ("{layout: detr, tensors: {boxes: b, scores: s}, activation: softmax}", "output.activation: found \"softmax\", expected one of sigmoid, none"),
+        ("{layout: detr, tensors: {boxes: b, scores: s}, activation: relu}", "output.activation: found \"relu\", expected one of sigmoid, softmax, none"),
+        ("{layout: detr, name: a, no_object: true}", "output.no_object: given for scores that the network has finished"),
         ("{layout: batched_nms, tensors: {count: n, boxes: b, scores: s, classes: c}}",
          "output.boxes_are: missing, expected one of pixels, normalized"),
         ("{layout: picodet, name: a, reg_max: 7}", "output.reg_max: given for finished boxes, expected only together with tensors"),

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+//! YOLO-NAS, DAMO-YOLO and PP-YOLOE: corners in input pixels and scores of the classes for each cell, decoded by the network,
+//! without objectness and without a class for the background. Pure.
+//!
+//! ```text
+//! separate  boxes [N, 4]    scores [N, C] or [C, N]      scores in planes are PaddlePaddle's (exclude_nms)
+//! joined    [N, 4 + C]                                   PaddlePaddle's exclude_post_process
+//! ```
+//!
+//! `N` is the number of cells of all grids. The families differ in the images that they take:
+//!
+//! ```text
+//! YOLO-NAS    red first, 0 to 1, centered on gray 114        super-gradients' own processing, which also leaves a margin of 2 pixels
+//! DAMO-YOLO   red first, 0 to 255, top left on black         its transforms have mean 0 and deviation 1; scores are its first output
+//! PP-YOLOE+   red first, 0 to 1, stretched                   norm_type none still divides by 255
+//! PP-YOLOE    red first, ImageNet's mean and deviation, stretched
+//! ```
+
+use std::sync::Arc;
+
+use super::keys::{TensorForm, single};
+use super::recognize::{Certainty, HEADS, Outputs, Recognized};
+use super::{CENTERED, DETECTOR, IMAGENET, Layout, OutputLayout, Preprocessing, UNIT};
+use crate::decoders::boxes::BoxUnit;
+use crate::decoders::dense::{Activation, Boxes, Dense, Place, Scores};
+use crate::decoders::tensors::{check_axes, check_count};
+use crate::decoders::{DType, Mismatch, OutputDecoder, TensorShape};
+use jetwatch_types::{Placement, Size};
+
+/// The layout.
+pub const YOLO_NAS: Layout = Layout {
+    name: "yolo_nas",
+    networks: "YOLO-NAS, DAMO-YOLO, PP-YOLOE without suppression",
+    needs: "boxes [N, 4] and scores [N, C] or [C, N], or one output [N, 4 + C], with a row for every cell of the grids of \
+            strides 8, 16 and 32",
+    input: CENTERED,
+    tensors: &[
+        TensorForm::Name,
+        TensorForm::Roles(&[single("boxes"), single("scores")]),
+    ],
+    read: |_, tensors, _| {
+        Some(Arc::new(match tensors?.is_name() {
+            true => YoloNasForm::Joined,
+            false => YoloNasForm::Separate,
+        }))
+    },
+    recognize: |outputs| {
+        let found = joined(outputs).into_iter();
+        found.chain(separate(outputs)).flatten().collect()
+    },
+    ..DETECTOR
+};
+
+const NAS: (&str, Preprocessing) = ("YOLO-NAS", CENTERED);
+const DAMO: (&str, Preprocessing) = (
+    "DAMO-YOLO",
+    Preprocessing {
+        scale: [1.0; 3],
+        placement: Placement::TopLeft,
+        padding: 0,
+        ..UNIT
+    },
+);
+const PADDLE: [(&str, Preprocessing); 2] = [("PP-YOLOE+", UNIT), ("PP-YOLOE", IMAGENET)];
+
+/// The same outputs for networks of several families, each with its own certainty.
+fn of_families<const N: usize>(
+    found: &Recognized,
+    families: [(Certainty, (&'static str, Preprocessing)); N],
+) -> Vec<Recognized> {
+    let of = |(certainty, origin): (Certainty, _)| Recognized {
+        certainty: certainty.min(found.certainty),
+        origin: Some(origin),
+        ..found.clone()
+    };
+    families.map(of).to_vec()
+}
+
+/// Only PaddlePaddle has corners and scores in one tensor.
+fn joined(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
+    let matrix = outputs.matrix().filter(|_| outputs.is_paddle())?;
+    let strides = outputs.strides_with(matrix.rows, 1, &HEADS)?;
+    let why = format!("a row for each cell of strides {strides:?}, from PaddlePaddle");
+    let classes = matrix.columns.checked_sub(4);
+    let found = matrix.recognized(outputs, Certainty::Likely, classes, &why)?;
+    Some(of_families(
+        &found,
+        PADDLE.map(|family| (Certainty::Likely, family)),
+    ))
+}
+
+fn separate(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
+    let of_rows = outputs.pairs();
+    let pair = of_rows.into_iter().find(|pair| pair.is_dense);
+    let planes = || {
+        let pairs = outputs.pairs_in_planes().into_iter();
+        let is_paddle = outputs.is_paddle();
+        pairs.into_iter().find(|pair| pair.is_dense || is_paddle)
+    };
+    let (pair, in_planes) = match pair {
+        Some(pair) => (pair, false),
+        None => (planes()?, true),
+    };
+    let why = "a row for each cell, without background";
+    let found = pair.recognized(outputs, Certainty::Likely, pair.columns, why);
+    let order = |name: &str| outputs.list.iter().position(|output| output.name == name);
+    let (likely, possible) = (Certainty::Likely, Certainty::Possible);
+    Some(if outputs.is_paddle() || in_planes {
+        of_families(&found, PADDLE.map(|family| (likely, family)))
+    } else if order(pair.scores.name) < order(pair.boxes.name) {
+        of_families(&found, [(likely, DAMO), (possible, NAS)])
+    } else {
+        of_families(&found, [(likely, NAS), (possible, DAMO)])
+    })
+}
+
+/// Number of tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum YoloNasForm {
+    /// One.
+    Joined,
+    /// Boxes, then scores.
+    Separate,
+}
+
+/// Numbers of a box.
+const BOX: usize = 4;
+
+impl YoloNasForm {
+    fn decoder(
+        self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Dense, Mismatch> {
+        let (float, advice) = (
+            DType::F32,
+            "scores of the layout yolo_nas have one number for each label and cell: check the labels",
+        );
+        let (boxes, scores) = match self {
+            Self::Joined => {
+                check_count(shapes, 1, "boxes and scores in one")?;
+                let wanted = [(None, "cells"), (Some(BOX + classes), "box and classes")];
+                check_axes(shapes, 0, float, &wanted, advice)?;
+                let place = |before| Place::rows(0, shapes[0].axes[0], BOX + classes, before);
+                (place(0), place(BOX))
+            }
+            Self::Separate => {
+                check_count(shapes, 2, "boxes, scores")?;
+                check_axes(
+                    shapes,
+                    0,
+                    float,
+                    &[(None, "cells"), (Some(BOX), "box")],
+                    advice,
+                )?;
+                let cells = shapes[0].axes[0];
+                let in_planes = shapes[1].axes == [classes, cells] && classes != cells;
+                let mut wanted = [(Some(cells), "cells"), (Some(classes), "classes")];
+                if in_planes {
+                    wanted.reverse();
+                }
+                check_axes(shapes, 1, float, &wanted, advice)?;
+                let scores = match in_planes {
+                    true => Place::planes(1, cells, classes, 0),
+                    false => Place::rows(1, cells, classes, 0),
+                };
+                (Place::rows(0, cells, BOX, 0), scores)
+            }
+        };
+        Ok(Dense {
+            boxes: Boxes {
+                place: boxes,
+                are_centers: false,
+                unit: BoxUnit::Pixels.pixels(input),
+            },
+            scores: Scores {
+                place: scores,
+                cells: shapes[0].axes[0],
+                classes,
+                activation: Activation::None,
+            },
+            needs_suppression: true,
+        })
+    }
+}
+
+impl OutputLayout for YoloNasForm {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(self.decoder(input, classes, shapes)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::recognize::tests::{guesses, network, of_paddle, origins, tensors};
+    use super::*;
+    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
+    use crate::decoders::{DecodeDiagnostics, OutputDecoder};
+
+    const INPUT: Size = Size::new(64, 64);
+    const CELLS: usize = 84;
+    const CLASSES: usize = 3;
+
+    /// Boxes and scores of two cells, in each of the three forms.
+    fn fixtures() -> [DecoderFixture<impl OutputDecoder>; 3] {
+        let fixture = |form: YoloNasForm, axes: &[[usize; 2]]| {
+            let axes = axes.iter().map(|axes| axes.to_vec()).collect();
+            DecoderFixture::new(axes, |shapes| form.decoder(INPUT, CLASSES, shapes))
+        };
+        let boxes = [CELLS, 4];
+        let mut rows = fixture(YoloNasForm::Separate, &[boxes, [CELLS, CLASSES]]);
+        let mut planes = fixture(YoloNasForm::Separate, &[boxes, [CLASSES, CELLS]]);
+        let mut joined = fixture(YoloNasForm::Joined, &[[CELLS, 4 + CLASSES]]);
+        for (cell, xyxy, scores) in [
+            (7, [1.0, 2.0, 30.0, 40.0], [0.1, 0.2, 0.9]),
+            (80, [-8.0, 0.0, 64.0, 64.0], [0.3, 0.2, 0.1]),
+            (81, [0.0, 0.0, 64.0, 64.0], [0.29, 0.2, 0.1]),
+        ] {
+            rows.put(0, cell * 4, 1, &xyxy);
+            rows.put(1, cell * CLASSES, 1, &scores);
+            planes.put(0, cell * 4, 1, &xyxy);
+            planes.put(1, cell, CELLS, &scores);
+            let row = [&xyxy[..], &scores].concat();
+            joined.put(0, cell * (4 + CLASSES), 1, &row);
+        }
+        [rows, planes, joined]
+    }
+
+    #[test]
+    fn corners_in_pixels_are_read_in_every_form() {
+        let wanted = vec![
+            candidate(7, 2, 0.9, [1.0, 2.0, 30.0, 40.0]),
+            candidate(80, 0, 0.3, [-8.0, 0.0, 64.0, 64.0]),
+        ];
+        for fixture in fixtures() {
+            let found = fixture.decode(0.3);
+            assert_eq!(found, (wanted.clone(), DecodeDiagnostics::default()));
+        }
+    }
+
+    #[test]
+    fn invalid_numbers_are_reported_with_their_index() {
+        let [mut rows, mut planes, mut joined] = fixtures();
+        let boxes = || (7 * 4..8 * 4).map(|index| (0, index));
+        rows.check_non_finite(0.3, boxes().chain((21..24).map(|index| (1, index))));
+        let scores = [0, 1, 2].map(|class| (1, class * CELLS + 7));
+        planes.check_non_finite(0.3, boxes().chain(scores));
+        joined.check_non_finite(0.3, (49..56).map(|index| (0, index)));
+        rows.check_beyond_one(0.3, &[(1, 22, 1.2), (1, 22, -3.0)]);
+    }
+
+    #[test]
+    fn other_shapes_are_rejected_with_expected_shape() {
+        let make = |form: YoloNasForm| {
+            move |shapes: &[TensorShape<'_>]| form.decoder(INPUT, CLASSES, shapes)
+        };
+        let (f32, i64) = (DType::F32, DType::I64);
+        #[rustfmt::skip]
+        check_refused(make(YoloNasForm::Separate), "", &[
+            (&[&[84, 4], &[84, 4]], f32, 1, "float32 [84, 3]"),
+            (&[&[84, 4], &[4, 84]], f32, 1, "float32 [84, 3]"),
+            (&[&[84, 5], &[84, 3]], f32, 0, "float32 [cells, 4]"),
+            (&[&[84, 4], &[84, 3]], i64, 0, "float32 [cells, 4]"),
+            (&[&[84, 4]], f32, 1, "2 tensors (boxes, scores) instead of 1"),
+        ]);
+        #[rustfmt::skip]
+        check_refused(make(YoloNasForm::Joined), "", &[
+            (&[&[84, 8]], f32, 0, "float32 [cells, 7]"),
+        ]);
+    }
+
+    #[test]
+    fn families_are_recognized_by_the_number_of_cells_and_the_exporter() {
+        let (likely, possible) = (Certainty::Likely, Certainty::Possible);
+        let boxes: (&str, &[i64]) = ("b", &[1, 8400, 4]);
+        let scores: (&str, &[i64]) = ("s", &[1, 8400, 80]);
+        let planes: (&str, &[i64]) = ("s", &[1, 80, 8400]);
+        let nas = network(&[boxes, scores], &["Softmax"], 0);
+        let damo = network(&[scores, boxes], &["Softmax"], 0);
+        let paddle = of_paddle(network(&[boxes, planes], &["Softmax"], 0));
+        let joined = of_paddle(network(&[("o", &[1, 8400, 84])], &["Softmax"], 0));
+        let anchors: [(&str, &[i64]); 2] = [("b", &[1, 25200, 4]), ("s", &[1, 7, 25200])];
+        let anchors = of_paddle(network(&anchors, &[], 0));
+        let of_paddle = [(likely, "PP-YOLOE+"), (likely, "PP-YOLOE")];
+        for (network, classes, wanted) in [
+            (&nas, 80, [(likely, "YOLO-NAS"), (possible, "DAMO-YOLO")]),
+            (&damo, 80, [(likely, "DAMO-YOLO"), (possible, "YOLO-NAS")]),
+            (&paddle, 80, of_paddle),
+            (&joined, 80, of_paddle),
+            (&anchors, 7, of_paddle),
+        ] {
+            assert_eq!(origins(network, "yolo_nas"), wanted);
+            let wanted = wanted.map(|(certainty, _)| (certainty, classes, &[][..]));
+            guesses(network, "yolo_nas", &wanted);
+            for other in ["ssd", "detr", "yolov8", "yolov5"] {
+                guesses(network, other, &[]);
+            }
+        }
+        assert_eq!(tensors(&damo, "yolo_nas"), [["b"], ["s"]]);
+        // As many boxes as no grid has cells.
+        let other = network(&[("b", &[1, 8401, 4]), ("s", &[1, 8401, 80])], &[], 0);
+        guesses(&other, "yolo_nas", &[]);
+    }
+}
