@@ -9,6 +9,7 @@ pub(crate) mod activation;
 pub mod boxes;
 pub(crate) mod candidates;
 pub(crate) mod dense;
+pub(crate) mod distances;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub(crate) mod grids;

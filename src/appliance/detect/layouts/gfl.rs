@@ -11,12 +11,7 @@
 //! separate    [n, classes] of each grid, then [n, 4·(reg_max + 1)] of each grid    NanoDet, PicoDet
 //! ```
 //!
-//! For the cell in column `gx` and row `gy` of the grid with stride `s`, and `o` = 0 for NanoDet-Plus, ½ for the others:
-//!
-//! ```text
-//! center = ((gx + o)·s, (gy + o)·s)      distance = s · Σ k·softmax(side)ₖ      score = best class
-//! box = center - (left, top) … center + (right, bottom)
-//! ```
+//! The center of a cell is its corner for NanoDet-Plus and its middle for the others; see [`distances`](crate::decoders::distances).
 //!
 //! The distributions are those of Li et al., "Generalized Focal Loss" (2020).
 
@@ -28,13 +23,12 @@ use super::finished::FinishedRows;
 use super::keys::{TensorForm, Tensors, per_grid};
 use super::recognize::{self, Certainty, FOUR, Outputs, Recognized};
 use super::{DETECTOR, IMAGENET, Layout, OutputLayout, Preprocessing, RAW};
-use crate::decoders::candidates::CandidateCollector;
+use crate::decoders::dense::{Activation, Place, Scores};
+use crate::decoders::distances::{DistanceGrid, Distances};
 use crate::decoders::grids::Grid;
-use crate::decoders::tensors::{check_axes, check_count, floats};
-use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::decoders::tensors::{check_axes, check_count};
+use crate::decoders::{DType, Mismatch, OutputDecoder, TensorShape};
 use crate::yaml_values::{FileReader, invalid};
-use crate::{Candidate, ClassFilter};
-use jetwatch_pixels::argmax::{Span, argmax};
 use jetwatch_types::Size;
 
 /// The layout of NanoDet.
@@ -124,8 +118,13 @@ fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
     }
     let why =
         format!("{rows} cells, with {DISTRIBUTIONS} numbers of distributions behind the classes");
+    // Networks that decode their boxes have no distributions at the end.
+    let certainty = match outputs.has_operator(&["Exp"]) || outputs.has_distances() {
+        true => Certainty::Possible,
+        false => Certainty::Likely,
+    };
     let classes = matrix.columns.checked_sub(DISTRIBUTIONS);
-    matrix.recognized(outputs, Certainty::Likely, classes, &why)
+    matrix.recognized(outputs, certainty, classes, &why)
 }
 
 /// Scores and distributions for each of the strides 8, 16, 32 and 64.
@@ -203,7 +202,7 @@ impl OutputLayout for GflParameters {
         classes: usize,
         shapes: &[TensorShape<'_>],
     ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(Gfl::new(self, input, classes, shapes)?))
+        Ok(Box::new(self.decoder(input, classes, shapes)?))
     }
 }
 
@@ -242,137 +241,57 @@ pub enum CellCenter {
     Middle,
 }
 
-/// The grids over one input size for one number of classes.
-#[derive(Debug, Clone)]
-pub struct Gfl {
-    parameters: GflParameters,
-    grids: Box<[Grid]>,
-    classes: usize,
-}
-
-impl Gfl {
+impl GflParameters {
     /// A decoder for the tensors `shapes`, whose strides follow from `input`.
     ///
     /// # Errors
-    /// The tensors are not those of the form in `parameters`, or do not have the cells of the grids over `input`, or not `classes`.
-    pub fn new(
-        parameters: &GflParameters,
+    /// The tensors are not those of the form in the parameters, or do not have the cells of the grids over `input`, or not `classes`.
+    fn decoder(
+        &self,
         input: Size,
         classes: usize,
         shapes: &[TensorShape<'_>],
-    ) -> Result<Self, Mismatch> {
-        let sides = 4 * (parameters.reg_max + 1);
-        let grids = match parameters.tensors {
+    ) -> Result<Distances, Mismatch> {
+        let bins = self.reg_max + 1;
+        let sides = 4 * bins;
+        let grids = match self.tensors {
             GflTensors::Joined => joined(input, classes + sides, shapes)?,
             GflTensors::Separate { grids } => separate(input, grids, classes, sides, shapes)?,
         };
-        Ok(Self {
-            parameters: *parameters,
-            grids,
-            classes,
-        })
-    }
-
-    /// Decodes the cells of one grid. `before` is the number of cells in the grids before it.
-    fn decode_grid(
-        &self,
-        grid: &Grid,
-        before: usize,
-        rows: &GridRows<'_>,
-        collector: &mut CandidateCollector<'_>,
-    ) {
-        let stride = grid.stride as f32;
-        let middle = match self.parameters.center {
-            CellCenter::Corner => 0.0,
-            CellCenter::Middle => 0.5,
-        };
-        for cell in 0..grid.cells() {
-            let first = cell * rows.row_len;
-            let scores = &rows.scores[first..first + self.classes];
-            let span = Span::from_row(scores);
-            if span.max < collector.threshold && span.is_valid() {
-                continue;
-            }
-            if !span.is_valid() {
-                let (tensor, start) = rows.scores_at;
-                let numbers = scores.iter().copied().enumerate();
-                collector.report_invalid(
-                    tensor,
-                    numbers.map(|(class, score)| (start + first + class, score)),
-                );
-                continue;
-            }
-            let bins = self.parameters.reg_max + 1;
-            let first = cell * rows.sides_row_len;
-            let sides = &rows.sides[first..first + 4 * bins];
-            if let Some(place) = sides.iter().position(|number| !number.is_finite()) {
-                let (tensor, start) = rows.sides_at;
-                collector.report_non_finite(tensor, start + first + place);
-                continue;
-            }
-            let [left, top, right, bottom] =
-                [0, 1, 2, 3].map(|side| expected(&sides[side * bins..][..bins]) * stride);
-            let [x, y] = grid.cell(cell).map(|number| (number + middle) * stride);
-            let xyxy = [x - left, y - top, x + right, y + bottom];
-            let class = argmax(scores.iter().copied(), span.max);
-            collector.push(before + cell, class, span.max, xyxy);
-        }
-    }
-}
-
-/// The rows of one grid, with the positions in its tensors for diagnostics.
-struct GridRows<'a> {
-    scores: &'a [f32],
-    row_len: usize,
-    /// Tensor, and index of the first score in it.
-    scores_at: (usize, usize),
-    sides: &'a [f32],
-    sides_row_len: usize,
-    /// Tensor, and index of the first distribution in it.
-    sides_at: (usize, usize),
-}
-
-impl OutputDecoder for Gfl {
-    fn decode(
-        &self,
-        tensors: &[TensorView<'_>],
-        threshold: f32,
-        filter: &ClassFilter,
-        candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics {
-        let mut collector = CandidateCollector::new(threshold, filter, candidates);
-        let sides_len = 4 * (self.parameters.reg_max + 1);
-        let all: usize = self.grids.iter().map(Grid::cells).sum();
+        let all: usize = grids.iter().map(Grid::cells).sum();
         let mut before = 0;
-        for (level, grid) in self.grids.iter().enumerate() {
-            let cells = grid.cells();
-            let rows = match self.parameters.tensors {
+        let mut of_grid = |(level, grid): (usize, &Grid)| {
+            let row_len = classes + sides;
+            let (scores, sides) = match self.tensors {
                 GflTensors::Joined => {
-                    let row_len = self.classes + sides_len;
-                    let start = before * row_len;
-                    let numbers = &floats(tensors, 0, all * row_len)[start..];
-                    GridRows {
-                        scores: numbers,
-                        row_len,
-                        scores_at: (0, start),
-                        sides: &numbers[self.classes..],
-                        sides_row_len: row_len,
-                        sides_at: (0, start + self.classes),
-                    }
+                    let place = |first| Place::rows(0, all, row_len, before * row_len + first);
+                    (place(0), place(classes))
                 }
-                GflTensors::Separate { grids } => GridRows {
-                    scores: floats(tensors, level, cells * self.classes),
-                    row_len: self.classes,
-                    scores_at: (level, 0),
-                    sides: floats(tensors, grids + level, cells * sides_len),
-                    sides_row_len: sides_len,
-                    sides_at: (grids + level, 0),
-                },
+                GflTensors::Separate { grids } => {
+                    let place = |tensor, len| Place::rows(tensor, grid.cells(), len, 0);
+                    (place(level, classes), place(grids + level, sides))
+                }
             };
-            self.decode_grid(grid, before, &rows, &mut collector);
-            before += cells;
-        }
-        collector.decoded
+            before += grid.cells();
+            DistanceGrid {
+                grid: *grid,
+                scores: Scores {
+                    place: scores,
+                    cells: grid.cells(),
+                    classes,
+                    activation: Activation::None,
+                },
+                sides,
+                bins,
+            }
+        };
+        Ok(Distances {
+            grids: grids.iter().enumerate().map(&mut of_grid).collect(),
+            offset: match self.center {
+                CellCenter::Corner => 0.0,
+                CellCenter::Middle => 0.5,
+            },
+        })
     }
 }
 
@@ -437,21 +356,10 @@ fn separate(
     Ok(grids.into())
 }
 
-/// The expected distance of a distribution before its softmax, in units of the stride.
-fn expected(logits: &[f32]) -> f32 {
-    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let (mut sum, mut weighted) = (0.0, 0.0);
-    for (distance, logit) in logits.iter().enumerate() {
-        let weight = (logit - most).exp();
-        sum += weight;
-        weighted += weight * distance as f32;
-    }
-    weighted / sum
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decoders::DecodeDiagnostics;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
 
     /// Grids of 8 × 4, 4 × 2, 2 × 1 and 1 × 1 cells: 43 cells.
@@ -463,16 +371,16 @@ mod tests {
     fn make(
         tensors: GflTensors,
         center: CellCenter,
-    ) -> impl Fn(&[TensorShape<'_>]) -> Result<Gfl, Mismatch> {
+    ) -> impl Fn(&[TensorShape<'_>]) -> Result<Distances, Mismatch> {
         let parameters = GflParameters {
             tensors,
             reg_max: 3,
             center,
         };
-        move |shapes| Gfl::new(&parameters, INPUT, 2, shapes)
+        move |shapes| parameters.decoder(INPUT, 2, shapes)
     }
 
-    fn separate_fixture() -> DecoderFixture<Gfl> {
+    fn separate_fixture() -> DecoderFixture<Distances> {
         let axes = [2, SIDES]
             .map(|len| CELLS.map(|cells| vec![cells, len]))
             .concat();
@@ -480,7 +388,7 @@ mod tests {
         DecoderFixture::new(axes, make(separate, CellCenter::Middle))
     }
 
-    fn joined_fixture() -> DecoderFixture<Gfl> {
+    fn joined_fixture() -> DecoderFixture<Distances> {
         let make = make(GflTensors::Joined, CellCenter::Corner);
         DecoderFixture::new(vec![vec![43, 2 + SIDES]], make)
     }
@@ -494,7 +402,7 @@ mod tests {
         sides
     }
 
-    impl DecoderFixture<Gfl> {
+    impl DecoderFixture<Distances> {
         /// Sets a cell of the joined tensor.
         fn set(&mut self, cell: usize, scores: [f32; 2], distances: [usize; 4]) {
             let row = [&scores[..], &sides(distances)].concat();

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Boxes of the cells of grids as distances to the four sides, and one score for each class. Pure.
+//!
+//! A side's distance is in units of the stride: one number, or a distribution of which each number is how probable its place is,
+//! before a softmax. For the cell in column `gx` and row `gy` of the grid with stride `s`, and the center's offset `o`:
+//!
+//! ```text
+//! center = ((gx + o)·s, (gy + o)·s)      distance = s · Σ k·softmax(side)ₖ      score = best class
+//! box = center - (left, top) … center + (right, bottom)
+//! ```
+
+use super::candidates::CandidateCollector;
+use super::dense::{Place, Scores};
+use super::grids::Grid;
+use super::{DecodeDiagnostics, ElementIndex, OutputDecoder, TensorView};
+use crate::{Candidate, ClassFilter};
+use jetwatch_types::Xyxy;
+
+/// Maximum numbers of one side.
+pub(crate) const MAX_BINS: usize = 65;
+
+/// The cells of one grid.
+#[derive(Debug, Clone)]
+pub(crate) struct DistanceGrid {
+    pub grid: Grid,
+    pub scores: Scores,
+    pub sides: Place,
+    /// Numbers of one side, at most [`MAX_BINS`]; 1 for a distance without distribution.
+    pub bins: usize,
+}
+
+/// Decodes the cells of all grids.
+#[derive(Debug, Clone)]
+pub(crate) struct Distances {
+    pub grids: Box<[DistanceGrid]>,
+    /// From the upper left corner of a cell to its center, in units of the stride.
+    pub offset: f32,
+}
+
+impl OutputDecoder for Distances {
+    fn decode(
+        &self,
+        tensors: &[TensorView<'_>],
+        threshold: f32,
+        filter: &ClassFilter,
+        candidates: &mut Vec<Candidate>,
+    ) -> DecodeDiagnostics {
+        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+        let mut before = 0;
+        for grid in &self.grids {
+            let sides = grid.sides.numbers(tensors);
+            grid.scores.decode(tensors, before, &mut collector, |cell| {
+                grid.decode_box(sides, cell, self.offset)
+            });
+            before += grid.grid.cells();
+        }
+        collector.decoded
+    }
+}
+
+impl DistanceGrid {
+    fn decode_box(&self, sides: &[f32], cell: usize, offset: f32) -> Result<Xyxy, ElementIndex> {
+        let stride = self.grid.stride as f32;
+        let mut distances = [0.0; 4];
+        let mut logits = [0.0; MAX_BINS];
+        for (side, distance) in distances.iter_mut().enumerate() {
+            let first = side * self.bins;
+            for (bin, logit) in logits[..self.bins].iter_mut().enumerate() {
+                *logit = sides[self.sides.index(cell, first + bin)];
+                if !logit.is_finite() {
+                    return Err(self.sides.element(cell, first + bin));
+                }
+            }
+            *distance = stride
+                * match self.bins {
+                    1 => logits[0],
+                    bins => expected(&logits[..bins]),
+                };
+            if !distance.is_finite() {
+                return Err(self.sides.element(cell, first));
+            }
+        }
+        let [left, top, right, bottom] = distances;
+        let [x, y] = self
+            .grid
+            .cell(cell)
+            .map(|number| (number + offset) * stride);
+        Ok([x - left, y - top, x + right, y + bottom])
+    }
+}
+
+/// The expected distance of a distribution before its softmax.
+fn expected(logits: &[f32]) -> f32 {
+    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let (mut sum, mut weighted) = (0.0, 0.0);
+    for (distance, logit) in logits.iter().enumerate() {
+        let weight = (logit - most).exp();
+        sum += weight;
+        weighted += weight * distance as f32;
+    }
+    weighted / sum
+}
