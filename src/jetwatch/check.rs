@@ -104,6 +104,9 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
             for missing in pipeline::missing_group_labels(&config, prepared.classes()) {
                 lines.unknown("labels", &missing.to_string());
             }
+            if let Some(renamed) = pipeline::renamed_labels(&config, prepared.classes()) {
+                lines.ok("labels", &renamed.to_string());
+            }
             check_secondary(&config, prepared, &mut lines);
             check_recorded(&config, &args.prove, &mut lines);
         }

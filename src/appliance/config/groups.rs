@@ -3,7 +3,7 @@
 //!
 //! The labels of a network are known only once its model is; what depends on them is checked where that is loaded.
 
-use jetwatch_types::LabelGroup;
+use jetwatch_types::{LabelGroup, renamed_label};
 
 use super::names::{NAME, is_name};
 use super::redact::quoted;
@@ -95,15 +95,17 @@ impl KeptLabels {
         Some(Self { names, groups })
     }
 
-    /// Whether objects that `name` stands for, a label or the name of a group, can be among the kept ones.
+    /// Whether objects that `name` stands for, a label or the name of a group, can be among the kept ones. Which of two names of
+    /// a class the network has is not known yet.
     pub(super) fn keeps(&self, name: &str) -> bool {
-        let is_kept = |label: &str| {
+        let is_named = |label: &str| {
             let group = self.groups.iter().find(|group| group.includes(label));
             let is_group = |kept: &String| group.is_some_and(|group| group.name == *kept);
             self.names
                 .iter()
                 .any(|kept| kept == label || is_group(kept))
         };
+        let is_kept = |label: &str| is_named(label) || renamed_label(label).is_some_and(is_named);
         let group = self.groups.iter().find(|group| group.name == name);
         is_kept(name) || group.is_some_and(|group| group.labels.iter().any(|label| is_kept(label)))
     }
@@ -123,7 +125,7 @@ mod tests {
             names: texts(names),
             groups: vec![LabelGroup {
                 name: "vehicle".to_owned(),
-                labels: texts(&["car", "bus"]),
+                labels: texts(&["car", "bus", "motorbike"]),
             }],
         };
         let cases = [
@@ -134,6 +136,11 @@ mod tests {
             (&["person", "car"], "bus", false),
             (&["person"], "vehicle", false),
             (&["person"], "person", true),
+            (&["vehicle"], "motorcycle", true),
+            (&["motorcycle"], "vehicle", true),
+            (&["sofa"], "couch", true),
+            (&["couch"], "sofa", true),
+            (&["couch"], "tv", false),
         ];
         for (names, wanted, keeps) in cases {
             assert_eq!(kept(names).keeps(wanted), keeps, "{names:?} {wanted}");

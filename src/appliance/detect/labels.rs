@@ -60,9 +60,15 @@ impl ClassFilter {
 /// # Errors
 /// The network has none of the labels of a group. The error lists similar ones.
 pub(super) fn grouped(labels: &[String], groups: &[LabelGroup]) -> Result<Classes, DetectError> {
-    let is_known = |group: &LabelGroup| labels.iter().any(|label| group.includes(label));
+    let classes = Classes::new(labels, groups);
+    // At most 10 000 labels.
+    let all = 0..labels.len() as u16;
+    let is_known = |group: &&LabelGroup| {
+        all.clone()
+            .any(|class| classes.includes(&group.name, class))
+    };
     let Some(group) = groups.iter().find(|group| !is_known(group)) else {
-        return Ok(Classes::new(labels, groups));
+        return Ok(classes);
     };
     let mut near: Vec<String> = Vec::new();
     for wanted in &group.labels {

@@ -33,7 +33,8 @@ pub struct ModelSpec {
     pub output: OutputSpec,
     /// Names of the classes in the network's order.
     pub labels: Vec<String>,
-    /// Names of a class in other sets of labels, such as `car` for a class `vehicle`.
+    /// Names of a class in other sets of labels, such as `car` for a class `vehicle`, and the
+    /// [other name](jetwatch_types::renamed_label) of each label that has one.
     pub covers: Vec<(u16, String)>,
     /// Minimum score of detections unless configured otherwise, 0 to 1.
     pub score_threshold: f32,

@@ -19,7 +19,7 @@ use super::model::{InputElement, InputSpec, ModelFile, ModelSpec};
 use super::yaml_values::{FileReader, invalid, non_empty, relative_path};
 use jetwatch_config::{KeyValue, Map, Node, Section, Unit, redact};
 use jetwatch_files::Sha256Digest;
-use jetwatch_types::Size;
+use jetwatch_types::{Size, renamed_label};
 
 /// Sides of the networks that jetwatch runs, in pixels.
 const SIDES: RangeInclusive<i64> = 32..=4096;
@@ -53,12 +53,14 @@ pub(super) fn read_spec(
         true => labels_of(&map, read_text),
         false => no_labels(&map),
     };
-    let covers = match (map.get("covers"), &labels) {
-        (None, _) => Some(Vec::new()),
-        (Some(node), Some(labels)) => read_covers(&node, labels),
-        // What is wrong with the labels is reported already.
-        (Some(_), None) => None,
-    };
+    // What is wrong with the labels is reported already.
+    let covers = labels.as_ref().and_then(|labels| {
+        let given = match map.get("covers") {
+            None => Vec::new(),
+            Some(node) => read_covers(&node, labels)?,
+        };
+        Some(with_renamed(given, labels))
+    });
     let files = map.get("files").and_then(|node| read_files(&node, folder));
     let ModelKeys {
         name,
@@ -266,6 +268,19 @@ fn read_covers(node: &Node<'_>, labels: &[String]) -> Option<Vec<(u16, String)>>
         }
     }
     sound.then_some(covers)
+}
+
+/// `covers` with the other names of `labels` that have one, as far as they are neither labels nor covered.
+fn with_renamed(mut covers: Vec<(u16, String)>, labels: &[String]) -> Vec<(u16, String)> {
+    for (class, label) in (0..).zip(labels) {
+        if let Some(other) = renamed_label(label)
+            && !labels.iter().any(|known| known == other)
+            && !covers.iter().any(|(_, known)| known == other)
+        {
+            covers.push((class, other.to_owned()));
+        }
+    }
+    covers
 }
 
 /// A hash of digits in both cases.

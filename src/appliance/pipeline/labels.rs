@@ -51,7 +51,8 @@ pub(crate) fn unknown_labels_of(source: &SourceConfig, classes: &Classes) -> Vec
 pub fn missing_group_labels(config: &Config, classes: &Classes) -> Vec<Problem> {
     let known = classes.labels();
     let of_group = |group: &LabelGroup| {
-        let missing = group.labels.iter().filter(|label| !known.contains(label));
+        let is_missing = |label: &&String| classes.label_for(label).is_none();
+        let missing = group.labels.iter().filter(is_missing);
         let missing: Vec<&String> = missing.collect();
         if missing.is_empty() {
             return None;
@@ -78,9 +79,52 @@ pub fn missing_group_labels(config: &Config, classes: &Classes) -> Vec<Problem> 
     config.detector.groups.iter().filter_map(of_group).collect()
 }
 
+/// One line about the labels of `config` that the model has under COCO's other name, at the first of them; `None` where
+/// there are none. They mean the classes with these names.
+#[must_use]
+pub fn renamed_labels(config: &Config, classes: &Classes) -> Option<Problem> {
+    let renamed: Vec<(&String, String)> = config
+        .renamed_labels()
+        .iter()
+        .filter_map(|(key, label)| {
+            let own = classes.label_for(label).filter(|own| own != label)?;
+            Some((key, format!("`{label}` is `{own}`")))
+        })
+        .collect();
+    let (first, _) = renamed.first()?;
+    let mut pairs: Vec<&str> = renamed.iter().map(|(_, pair)| pair.as_str()).collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    let what = format!(
+        "in the model {}: COCO's older and newer names of a class are read as the same",
+        pairs.join(", ")
+    );
+    Some(config.problem(first, what, None))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn renamed_labels_are_listed_in_one_line_with_the_models_names() {
+        let text = "sources:\n  - name: a\n    uri: synthetic://traffic\n    classes: [sofa, motorbike]\n\
+                    detector:\n  backend: scripted\n  groups: {seat: [sofa, tv]}\n";
+        let config = Config::from_str("f.yaml", text).expect("a good file");
+        let line = |labels: &[&str]| {
+            let labels: Vec<String> = labels.iter().map(|&label| label.to_owned()).collect();
+            let classes = Classes::new(&labels, &config.detector.groups);
+            assert!(unknown_labels(&config, &classes).is_empty());
+            Some(renamed_labels(&config, &classes)?.to_string())
+        };
+        assert_eq!(line(&["motorbike", "sofa", "tv"]), None);
+        let wanted = "f.yaml:4: sources[0].classes: in the model `motorbike` is `motorcycle`, `sofa` is `couch`: COCO's older \
+                      and newer names of a class are read as the same";
+        assert_eq!(
+            line(&["motorcycle", "couch", "tv"]).as_deref(),
+            Some(wanted)
+        );
+    }
 
     #[test]
     fn missing_labels_of_groups_are_listed_with_their_line() {

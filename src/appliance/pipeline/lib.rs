@@ -61,7 +61,7 @@ use jetwatch_telemetry::{StopToken, thread_names};
 pub use batcher::{Batcher, QueuedFrame};
 pub use calibration_images::CalibrationImages;
 pub use error::PipelineError;
-pub use labels::{missing_group_labels, unknown_labels};
+pub use labels::{missing_group_labels, renamed_labels, unknown_labels};
 pub use media::archive_limits;
 pub use options::{ConfigLoader, Options, Outcome};
 pub use outputs::{embedded_broker, start_sinks};

@@ -10,7 +10,7 @@ use jetwatch_source as source;
 use jetwatch_telemetry::Recorder;
 
 use super::detector_status::DetectorStatusPublisher;
-use super::labels::{missing_group_labels, unknown_labels};
+use super::labels::{missing_group_labels, renamed_labels, unknown_labels};
 use super::secondary::{PreparedSecondary, gives_embeddings, prepare_secondary, take_appearance};
 use super::sources::needs_gstreamer;
 use super::{Options, PipelineError};
@@ -51,6 +51,9 @@ impl Models {
         }
         for missing in missing_group_labels(config, detector.classes()) {
             log::warn!("{missing}");
+        }
+        if let Some(renamed) = renamed_labels(config, detector.classes()) {
+            log::info!("{renamed}");
         }
         // After the detector, which frees much memory on this thread's heap: the registry of GStreamer fits into it.
         if config.sources.iter().any(needs_gstreamer) {

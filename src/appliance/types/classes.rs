@@ -1,6 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Classes of a network: their labels, and the groups that the configuration makes of them.
 
+/// Classes of COCO that have an older name in the lists of Darknet and VOC: today's name, and the older one.
+const RENAMED: [(&str, &str); 6] = [
+    ("airplane", "aeroplane"),
+    ("couch", "sofa"),
+    ("dining table", "diningtable"),
+    ("motorcycle", "motorbike"),
+    ("potted plant", "pottedplant"),
+    ("tv", "tvmonitor"),
+];
+
+/// The other name of a class of COCO that has been renamed: today's for the older one, and the older one for today's.
+#[must_use]
+pub fn renamed_label(label: &str) -> Option<&'static str> {
+    let pair = RENAMED
+        .iter()
+        .find(|pair| pair.0 == label || pair.1 == label)?;
+    Some(if pair.0 == label { pair.1 } else { pair.0 })
+}
+
 /// A name for several labels, as the configuration has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelGroup {
@@ -18,7 +37,8 @@ impl LabelGroup {
     }
 }
 
-/// The labels of a network, by class, and the group of each.
+/// The labels of a network, by class, and the group of each. Every name of a label in the configuration is looked up here, and
+/// means the class that has it, or else the class that has its [other name](renamed_label).
 ///
 /// ```
 /// use jetwatch_types::{Classes, LabelGroup};
@@ -44,7 +64,11 @@ impl Classes {
     /// The classes of a network with these labels, in the order of its classes. A label in several groups belongs to the first.
     #[must_use]
     pub fn new(labels: &[String], groups: &[LabelGroup]) -> Self {
-        let group_of = |label: &String| groups.iter().position(|group| group.includes(label));
+        let place = |label: &str| groups.iter().position(|group| group.includes(label));
+        let group_of = |label: &String| {
+            let other = || renamed_label(label).filter(|other| means(labels, other, label));
+            place(label).or_else(|| place(other()?))
+        };
         Self {
             labels: labels.to_vec(),
             groups: groups.iter().map(|group| group.name.clone()).collect(),
@@ -91,17 +115,24 @@ impl Classes {
         a == b || (self.group_index(a).is_some() && self.group_index(a) == self.group_index(b))
     }
 
+    /// The network's label for the label `name` of the configuration.
+    #[must_use]
+    pub fn label_for(&self, name: &str) -> Option<&str> {
+        let mut labels = self.labels.iter().map(String::as_str);
+        labels.find(|label| means(&self.labels, name, label))
+    }
+
     /// Whether `name`, a label or the name of a group, stands for `class`.
     #[must_use]
     pub fn includes(&self, name: &str, class: u16) -> bool {
-        self.label(class) == Some(name) || self.group(class) == Some(name)
+        let is_meant = |label| means(&self.labels, name, label);
+        self.label(class).is_some_and(is_meant) || self.group(class) == Some(name)
     }
 
     /// Whether `name` is a label or the name of a group.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
-        let is_name = |known: &String| known == name;
-        self.labels.iter().any(is_name) || self.groups.iter().any(is_name)
+        self.label_for(name).is_some() || self.groups.iter().any(|known| known == name)
     }
 
     /// All names that stand for classes: the groups, then the labels.
@@ -111,6 +142,12 @@ impl Classes {
         let labels = self.labels.iter().filter(is_new);
         self.groups.iter().chain(labels).cloned().collect()
     }
+}
+
+/// Whether `name` means `label`, which is one of `labels`: it is the same, or its other name where none of them is the same.
+fn means(labels: &[String], name: &str, label: &str) -> bool {
+    name == label
+        || (renamed_label(name) == Some(label) && !labels.iter().any(|known| known == name))
 }
 
 #[cfg(test)]
@@ -167,5 +204,47 @@ mod tests {
         assert!(classes.are_alike(1, 1) && !classes.are_alike(0, 1));
         assert_eq!(classes.group(0), None);
         assert!(classes.groups().is_empty());
+    }
+
+    #[test]
+    fn renamed_label_means_the_class_with_either_name() {
+        let older = Classes::new(&names(&["person", "motorbike", "sofa"]), &[]);
+        let todays = Classes::new(&names(&["person", "motorcycle", "couch"]), &[]);
+        for classes in [older, todays] {
+            for name in ["motorbike", "motorcycle"] {
+                assert!(
+                    classes.contains(name) && classes.includes(name, 1),
+                    "{name}"
+                );
+                assert!(!classes.includes(name, 0) && !classes.includes(name, 2));
+            }
+            assert!(!classes.contains("tv") && !classes.includes("tv", 9));
+        }
+        for (today, older) in RENAMED {
+            assert_eq!(
+                (renamed_label(today), renamed_label(older)),
+                (Some(older), Some(today))
+            );
+        }
+    }
+
+    #[test]
+    fn network_with_both_names_has_two_classes() {
+        let groups = [group("seat", &["sofa"])];
+        let classes = Classes::new(&names(&["couch", "sofa"]), &groups);
+        assert!(classes.includes("sofa", 1) && !classes.includes("sofa", 0));
+        assert!(classes.includes("couch", 0) && !classes.includes("couch", 1));
+        assert_eq!((classes.group(0), classes.group(1)), (None, Some("seat")));
+    }
+
+    #[test]
+    fn group_takes_a_class_by_its_other_name() {
+        let groups = [group("vehicle", &["car", "motorbike"])];
+        let classes = Classes::new(&names(&["motorcycle", "person"]), &groups);
+        assert_eq!(
+            (classes.group(0), classes.group(1)),
+            (Some("vehicle"), None)
+        );
+        assert_eq!(classes.label_for("motorbike"), Some("motorcycle"));
     }
 }

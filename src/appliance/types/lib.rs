@@ -35,7 +35,7 @@ pub use analytics_event::{AnalyticsEvent, AnalyticsEventKind, Crossings, Side, Z
 pub use attribute::{Attribute, Attributes};
 pub use audio::{AudioFormat, AudioUnit};
 pub use backoff::Backoff;
-pub use classes::{Classes, LabelGroup};
+pub use classes::{Classes, LabelGroup, renamed_label};
 pub use detection::{Detection, Xyxy, area, intersection_over_union};
 pub use event::{EventKind, TrackEvent};
 pub use frame::{Frame, FrameMeta, GroundTruthBox, Image, PIXEL_BYTES};

@@ -50,6 +50,20 @@ fn class_aliases_of_other_label_sets_match() {
 }
 
 #[test]
+fn labels_cover_their_other_names_unless_another_class_has_them() {
+    let covers = |labels: &str, more: &str| {
+        let text = FULL.replace("labels: [person, car]", &format!("labels: {labels}"));
+        parse(&format!("{text}{more}")).expect("it is right").covers
+    };
+    let covered = |class, name: &str| (class, name.to_owned());
+    assert_eq!(covers("[person, sofa]", ""), [covered(1, "couch")]);
+    assert_eq!(covers("[tv, person]", ""), [covered(0, "tvmonitor")]);
+    assert_eq!(covers("[sofa, couch]", ""), []);
+    let found = covers("[sofa, seat]", "covers: {seat: [couch]}\n");
+    assert_eq!(found, [covered(1, "couch")]);
+}
+
+#[test]
 fn full_model_yaml_is_parsed() {
     let spec = parse(FULL).expect("it is right");
     assert_eq!(spec.name, "tiny");

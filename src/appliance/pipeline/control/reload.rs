@@ -11,7 +11,7 @@ use jetwatch_config::{
 use jetwatch_publish::{ReloadProblem, ReloadState, ReloadStatus};
 use jetwatch_telemetry as telemetry;
 
-use crate::labels::unknown_labels;
+use crate::labels::{renamed_labels, unknown_labels};
 use crate::sources::{FromTemplate, Sources};
 
 /// Replaces the configuration `running` by `config` and changes `sources` accordingly, or returns why that is not possible.
@@ -40,6 +40,9 @@ pub(super) fn apply(config: Config, running: &mut Config, sources: &mut Sources)
         }
     }
     telemetry::start_logging(config.log.level);
+    if let Some(renamed) = renamed_labels(&config, sources.classes()) {
+        log::info!("{renamed}");
+    }
     *running = config;
 
     sources.reschedule(&changes.rescheduled, SystemTime::now());

@@ -171,6 +171,9 @@ fn check_labels(config: &Config, report: &mut CheckReport) {
             for missing in pipeline::missing_group_labels(config, &classes) {
                 report.unknown("labels", &missing.to_string());
             }
+            if let Some(renamed) = pipeline::renamed_labels(config, &classes) {
+                report.ok("labels", &renamed.to_string());
+            }
         }
         Err(error) => report.failed("labels", &error.to_string()),
     }
