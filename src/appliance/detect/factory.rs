@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::decode::DecodeParams;
 use super::engines::EngineState;
 use super::labels::grouped;
+use super::layouts::LayoutKind;
 use super::model::ModelSpec;
 use super::onnx::{OnnxModel, SessionSettings};
 use super::scripted::{self, ScriptedDetector};
@@ -58,13 +59,15 @@ pub fn load_with_progress(
     recorder: &Recorder,
     notify: &dyn Fn(EngineState),
 ) -> Result<DetectorFactory, DetectError> {
-    let (kind, classes, [score_threshold, nms_iou], max_detections) =
+    let (kind, classes, filter, [score_threshold, nms_iou], max_detections) =
         match (config.backend, &config.model) {
             (Backend::Scripted, _) => {
                 let classes = grouped(&scripted::LABELS.map(str::to_owned), &config.groups)?;
+                let filter = ClassFilter::with_groups(&classes, &config.classes)?;
                 (
                     LoadedBackend::Scripted(config.scripted.clone()),
                     classes,
+                    filter,
                     [0.0, 1.0],
                     usize::MAX,
                 )
@@ -74,7 +77,11 @@ pub fn load_with_progress(
                 let spec = ModelSpec::load(folder)?;
                 // Checked before the file is read and hashed, so that a wrong label is reported at once.
                 let classes = grouped(&spec.labels, &config.groups)?;
-                ClassFilter::with_groups(&classes, &config.classes)?;
+                let filter = match (config.classes.as_slice(), spec.output.layout.kind()) {
+                    // What a classifier calls the background is one of its results.
+                    ([], LayoutKind::Detector) => ClassFilter::without_placeholders(&spec.labels),
+                    (wanted, _) => ClassFilter::with_groups(&classes, wanted)?,
+                };
                 let own = [spec.score_threshold, spec.nms_iou];
                 let max_detections = spec.max_detections;
                 let kind = match backend {
@@ -82,14 +89,14 @@ pub fn load_with_progress(
                     Backend::Onnx => onnx(spec, config)?,
                     _ => auto_backend(spec, config, notify)?,
                 };
-                (kind, classes, own, max_detections)
+                (kind, classes, filter, own, max_detections)
             }
         };
     let params = DecodeParams {
         score_threshold: config.score_threshold.unwrap_or(score_threshold),
         nms_iou: config.nms_iou.unwrap_or(nms_iou),
         max_detections,
-        filter: ClassFilter::with_groups(&classes, &config.classes)?,
+        filter,
     };
     Ok(DetectorFactory {
         backend: kind,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Filters classes by label, and suggests labels for unknown ones. Pure.
 
-use super::DetectError;
+use super::{DetectError, label_file};
 use jetwatch_types::{Classes, LabelGroup};
 
 /// The classes to keep, from the labels in `detector.classes`.
@@ -43,6 +43,21 @@ impl ClassFilter {
         Ok(Self {
             accepted: (0..count).map(is_wanted).collect(),
         })
+    }
+
+    /// Keeps all classes but those whose labels [stand for none](label_file::is_placeholder).
+    #[must_use]
+    pub fn without_placeholders(labels: &[String]) -> Self {
+        let accepted: Box<[bool]> = labels
+            .iter()
+            .map(|label| !label_file::is_placeholder(label))
+            .collect();
+        Self {
+            accepted: match accepted.contains(&false) {
+                true => accepted,
+                false => Box::default(),
+            },
+        }
     }
 
     /// Whether detections of `class` are kept.
@@ -121,6 +136,18 @@ mod tests {
     fn an_empty_list_keeps_all_classes() {
         let filter = ClassFilter::new(&names(&["person", "car"]), &[]).expect("nothing to look up");
         assert!(filter.accepts(0) && filter.accepts(1));
+    }
+
+    #[test]
+    fn rows_without_a_class_are_kept_only_when_listed() {
+        let labels = names(&["__background__", "person", "N/A 2"]);
+        let kept = |filter: ClassFilter| [0, 1, 2].map(|class| filter.accepts(class));
+        let filter = ClassFilter::without_placeholders(&labels);
+        assert_eq!(kept(filter), [false, true, false]);
+        let listed = ClassFilter::new(&labels, &names(&["N/A 2"])).expect("it is a label");
+        assert_eq!(kept(listed), [false, false, true]);
+        let all = ClassFilter::without_placeholders(&names(&["person", "car"]));
+        assert!(all.accepts(0) && all.accepts(1));
     }
 
     #[test]

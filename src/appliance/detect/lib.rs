@@ -22,6 +22,7 @@ mod frame_size;
 mod gpu_detector;
 mod gpu_plan;
 pub mod graph;
+pub mod label_file;
 mod labels;
 mod layer_profile;
 pub mod layouts;

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::external_data::{self, WeightsError, WeightsFile};
+use super::label_file;
 use super::layouts::OutputSpec;
 use super::model_yaml::{self, ModelKeys};
 use super::yaml_values::is_filled;
@@ -323,7 +324,7 @@ pub(super) fn check_sha256(
 }
 
 fn read_text(path: &Path) -> Result<String, ModelError> {
-    fs::read_to_string(path).map_err(|source| ModelError::Unreadable {
+    label_file::read_text(path).map_err(|source| ModelError::Unreadable {
         path: path.to_owned(),
         source,
     })

@@ -14,6 +14,7 @@ use std::path::Path;
 pub use self::declaration::ModelKeys;
 use self::declaration::{AxisOrder, FileKeys, InputKeys, PLANES_FORM, WEIGHTS_FORM};
 use super::external_data::{self, WeightsFile};
+use super::label_file::{self, LabelFileProblem};
 use super::layouts::{LayoutKind, OutputSpec, keys};
 use super::model::{InputElement, InputSpec, ModelFile, ModelSpec};
 use super::yaml_values::{FileReader, invalid, non_empty, relative_path};
@@ -199,7 +200,7 @@ fn no_labels(map: &Map<'_>) -> Option<Vec<String>> {
 }
 
 fn labels_of(map: &Map<'_>, read_text: FileReader<'_>) -> Option<Vec<String>> {
-    let (node, labels) = match (map.get("labels"), map.get("labels_file")) {
+    let (node, mut labels) = match (map.get("labels"), map.get("labels_file")) {
         (Some(node), None) => {
             let items = node.items("a list of names")?;
             let names: Vec<Option<&str>> = items
@@ -214,12 +215,10 @@ fn labels_of(map: &Map<'_>, read_text: FileReader<'_>) -> Option<Vec<String>> {
         }
         (None, Some(node)) => {
             let text = read_text(&relative_path(&node)?)?;
-            let labels: Vec<String> = text
-                .lines()
-                .map(|line| line.trim().to_owned())
-                .filter(|line| !line.is_empty())
-                .collect();
-            (node, labels)
+            match label_file::parse(&text) {
+                Ok(file) => (node, file.names),
+                Err(problem) => return invalid(&node, &problem.what, LabelFileProblem::EXPECTED),
+            }
         }
         (Some(_), Some(node)) => {
             return invalid(&node, "given together with labels", "only one of them");
@@ -234,6 +233,7 @@ fn labels_of(map: &Map<'_>, read_text: FileReader<'_>) -> Option<Vec<String>> {
         let what = format!("{} names", labels.len());
         return invalid(&node, &what, &format!("1 to {MAX_LABELS} names"));
     }
+    label_file::number_placeholders(&mut labels, 0);
     let mut seen = HashSet::with_capacity(labels.len());
     if let Some(twice) = labels.iter().find(|label| !seen.insert(label.as_str())) {
         // The labels file may be any file that the key names by mistake.

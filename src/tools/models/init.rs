@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use jetwatch_config::OnnxProvider;
 use jetwatch_detect::DetectError;
 use jetwatch_detect::graph::{self, Diagnostic, GraphError, Network};
+use jetwatch_detect::label_file;
 use jetwatch_detect::layouts::ssd::SsdBackground;
 use jetwatch_detect::layouts::{InferredLayout, input_size};
 use jetwatch_detect::model::{FILE_NAME, ModelSpec};
@@ -33,7 +34,7 @@ pub struct InitOptions<'a> {
     pub folder: Option<&'a Path>,
     /// Output layout instead of the most likely one.
     pub layout: Option<&'a str>,
-    /// File with the class names, one per line, in the network's order.
+    /// File with the class names in the network's order, in a form that [`label_file`] reads.
     pub labels: Option<&'a Path>,
     /// Place of the background class of an SSD, where it is known.
     pub background: Option<SsdBackground>,
@@ -392,17 +393,7 @@ fn write_folder(
 }
 
 fn read_labels(path: &Path) -> Result<Vec<String>> {
-    let text = fs::read_to_string(path)
-        .with_context(|| format!("cannot read the labels in {}", path.display()))?;
-    let labels: Vec<String> = text
-        .lines()
-        .map(|line| line.trim().to_owned())
-        .filter(|line| !line.is_empty())
-        .collect();
-    if labels.is_empty() {
-        bail!("{}: found no label, expected one per line", path.display());
-    }
-    Ok(labels)
+    Ok(label_file::read(path)?.from_zero())
 }
 
 fn stem(path: &Path) -> Result<String> {

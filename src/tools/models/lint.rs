@@ -5,7 +5,8 @@
 //! and the quantization. Called by `jetwatch model inspect` and `jetwatch model init`.
 
 use jetwatch_detect::graph::{self, Axis, Diagnostic, Element, Network};
-use jetwatch_detect::layouts::{image_input, infer_layout};
+use jetwatch_detect::layouts::ssd::BACKGROUND_KEY;
+use jetwatch_detect::layouts::{InferredLayout, image_input, infer_layout, unused_names};
 
 /// All diagnostics, the most severe first.
 #[must_use]
@@ -58,6 +59,16 @@ fn tensors(network: &Network, found: &mut Vec<Diagnostic>) {
         )));
     }
     let guess = infer_layout(network, None);
+    let takes_background = |guess: &InferredLayout| {
+        let mut parameters = guess.found.parameters.iter();
+        parameters.any(|(key, _)| *key == BACKGROUND_KEY)
+    };
+    // Whether one of an SSD's names is the background's is decided by their number.
+    if let Some(guess) = guess.as_ref().filter(|guess| !takes_background(guess))
+        && let Some(unused) = unused_names(network, guess.found.classes)
+    {
+        found.push(Diagnostic::warning(unused));
+    }
     let is_known = |name: &String| {
         guess.as_ref().is_some_and(|guess| {
             guess.sizes_name.as_ref() == Some(name) || guess.scales_name.as_ref() == Some(name)

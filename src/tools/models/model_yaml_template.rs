@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use jetwatch_detect::graph::{Axis, Element, Network};
+use jetwatch_detect::label_file::{is_placeholder, number_placeholders};
 use jetwatch_detect::layouts::ssd::{BACKGROUND_KEY, SsdBackground};
 use jetwatch_detect::layouts::{
     self, InferredLayout, LayoutKind, candidate_layouts, image_input, input_size,
-    names_from_metadata,
+    names_from_metadata, unused_names,
 };
 use jetwatch_detect::model::ColorOrder;
 use jetwatch_files::Sha256Digest;
@@ -130,9 +131,10 @@ impl ModelYamlTemplate {
             .filter(|guess| layout.is_none_or(|wanted| guess.layout == wanted));
         let draft = |guess: &InferredLayout| -> Result<Self, ModelYamlTemplateError> {
             let mut guess = guess.clone();
-            let noted = || names_from_metadata(network).map(|names| names.len());
-            let known = labels.map(<[String]>::len).or_else(noted);
-            set_background(&mut guess, background, known)?;
+            let known = labels
+                .map(<[String]>::to_vec)
+                .or_else(|| names_from_metadata(network));
+            set_background(&mut guess, background, known.as_deref())?;
             let (labels, labels_from) = labels_of(network, &guess, labels.map(<[String]>::to_vec))?;
             guess.found.classes = labels.len();
             let others = all
@@ -394,18 +396,25 @@ fn labels_of(
         }
         return Ok((Vec::new(), String::new()));
     }
+    let classes = guess.found.classes;
+    let fitting = |labels: &Vec<String>| classes == 0 || labels.len() == classes;
     // Names in another number than the classes belong to another network.
     let noted = names_from_metadata(network)
-        .filter(|names| guess.found.classes == 0 || names.len() == guess.found.classes);
-    if let Some(labels) = given.or(noted) {
-        if guess.found.classes != 0 && labels.len() != guess.found.classes {
+        .map(|names| without_background(names, guess))
+        .filter(fitting);
+    if let Some(mut labels) = given
+        .map(|names| without_background(names, guess))
+        .or(noted)
+    {
+        if !fitting(&labels) {
             return Err(ModelYamlTemplateError::LabelCount {
                 labels: labels.len(),
-                classes: guess.found.classes,
+                classes,
                 layout: guess.layout,
                 reason: guess.found.reason.clone(),
             });
         }
+        number_placeholders(&mut labels, 0);
         let mut seen = HashSet::new();
         if let Some(label) = labels.iter().find(|label| !seen.insert(label.trim())) {
             return Err(ModelYamlTemplateError::SameLabel {
@@ -419,16 +428,38 @@ fn labels_of(
         };
         return Ok((labels, from.to_owned()));
     }
-    if guess.found.classes == 0 {
+    if classes == 0 {
         return Err(ModelYamlTemplateError::NoLabels {
             layout: guess.layout,
         });
     }
-    let labels = (0..guess.found.classes)
-        .map(|class| format!("class_{class}"))
-        .collect();
-    let from = "The file has no class names: replace these with the names, in the order of the network's classes.";
-    Ok((labels, from.to_owned()))
+    let labels = (0..classes).map(|class| format!("class_{class}")).collect();
+    let replace = "replace these with the names, in the order of the network's classes.";
+    let from = match unused_names(network, classes) {
+        Some(unused) => format!("GUESS: {unused}; {replace}"),
+        None => format!("The file has no class names: {replace}"),
+    };
+    Ok((labels, from))
+}
+
+/// `labels` without the background, where it is the first or the last and the network has no class for it.
+fn without_background(mut labels: Vec<String>, guess: &InferredLayout) -> Vec<String> {
+    let counts_from_1 = guess
+        .found
+        .parameters
+        .iter()
+        .any(|(key, value)| (*key, value.as_str()) == ("first_class", "1"));
+    let is_one_more = match guess.found.classes {
+        0 => counts_from_1,
+        classes => labels.len() == classes + 1,
+    };
+    let is_none = |label: Option<&String>| label.is_some_and(|label| is_placeholder(label));
+    if is_one_more && is_none(labels.first()) {
+        labels.remove(0);
+    } else if is_one_more && is_none(labels.last()) {
+        labels.pop();
+    }
+    labels
 }
 
 fn joined(tensors: impl Iterator<Item = String>) -> String {

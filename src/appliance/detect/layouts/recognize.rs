@@ -190,9 +190,7 @@ pub fn input_size(network: &Network) -> Option<Size> {
 /// Class names in the exporter's metadata.
 #[must_use]
 pub fn names_from_metadata(network: &Network) -> Option<Vec<String>> {
-    ["names", "classes", "labels"]
-        .into_iter()
-        .find_map(|key| class_names::parse(network.metadata_value(key)?))
+    class_names::from_metadata(&network.metadata).map(|(_, names)| names)
 }
 
 /// The outputs of a network with what tells their meaning.

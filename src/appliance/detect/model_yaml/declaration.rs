@@ -31,7 +31,7 @@ pub struct ModelKeys {
     #[key(value = ValueType::Texts("a name; quote it if it is a number"), read = elsewhere)]
     #[expect(dead_code, reason = "declared only")]
     pub(super) labels: Option<()>,
-    /// A text file in the model's folder with one name a line.
+    /// A text file in the model's folder with one name a line, or with a list or map of names in YAML or JSON.
     #[key(value = ValueType::Path, read = elsewhere)]
     #[expect(dead_code, reason = "declared only")]
     pub(super) labels_file: Option<()>,
