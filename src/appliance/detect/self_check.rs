@@ -12,6 +12,9 @@ use jetwatch_types::Size;
 /// Fewer boxes say nothing.
 const MIN_BOXES: usize = 20;
 
+/// Boxes in pixels reach farther than the input's side divided by this.
+const CORNER: f32 = 40.0;
+
 /// Fills the input with a made-up image in the usual range of pixels.
 pub(super) fn write_image(slot: Slot<'_>, format: &TensorFormat) {
     // Blocks of different brightness.
@@ -65,20 +68,20 @@ pub(super) fn check(
     if candidates.len() < MIN_BOXES {
         return None;
     }
+    // The farthest edge of each box from the upper left corner.
     let reach = |candidate: &Candidate| {
-        candidate
-            .xyxy
-            .into_iter()
-            .fold(0.0, |most: f32, edge| most.max(edge.abs()))
+        (candidate.xyxy.into_iter()).fold(0.0, |most: f32, edge| most.max(edge.abs()))
     };
-    let most = candidates.iter().map(reach).fold(0.0, f32::max);
-    if most > 0.01 && most <= 2.0 {
+    let mut reaches: Vec<f32> = candidates.iter().map(reach).collect();
+    reaches.sort_unstable_by(f32::total_cmp);
+    let most = reaches[reaches.len() * 9 / 10];
+    if most > 0.0 && most <= (size.width.min(size.height) as f32 / CORNER).max(2.0) {
         return wrong(
-            format!("boxes whose edges are at most {most:.2} for a made-up image"),
+            format!("boxes within {most:.1} pixels of the upper left corner for a made-up image"),
             0,
             &format!("boxes in pixels of the input, {size}"),
-            "the network gives boxes as shares of the image: set output.boxes_are to normalized in model.yaml where the layout has \
-             it, or export the network with boxes in pixels",
+            "the network gives boxes as shares of the image or of a cell: set output.boxes_are to normalized in model.yaml where the \
+             layout has it, or output.layout to that of the network, or export the network with boxes in pixels",
         );
     }
     let (width, height) = (size.width as f32, size.height as f32);

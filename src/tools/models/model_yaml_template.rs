@@ -126,9 +126,13 @@ impl ModelYamlTemplate {
             });
         };
         let all = candidate_layouts(network, Some(size));
-        let fitting = all
-            .iter()
-            .filter(|guess| layout.is_none_or(|wanted| guess.layout == wanted));
+        let is_wanted =
+            |guess: &&InferredLayout| layout.is_none_or(|wanted| guess.layout == wanted);
+        let likely: Vec<&InferredLayout> = all.iter().filter(is_wanted).collect();
+        // What a run decides comes last: the first ones are as such networks usually are.
+        let variants = likely.iter().flat_map(|guess| guess.variants());
+        let fitting: Vec<InferredLayout> =
+            likely.iter().copied().cloned().chain(variants).collect();
         let draft = |guess: &InferredLayout| -> Result<Self, ModelYamlTemplateError> {
             let mut guess = guess.clone();
             let known = labels
@@ -161,7 +165,7 @@ impl ModelYamlTemplate {
                 precision: precision(network),
             })
         };
-        let (drafts, errors): (Vec<_>, Vec<_>) = fitting.map(draft).partition(Result::is_ok);
+        let (drafts, errors): (Vec<_>, Vec<_>) = fitting.iter().map(draft).partition(Result::is_ok);
         let drafts: Vec<Self> = drafts.into_iter().flatten().collect();
         match (drafts.is_empty(), errors.into_iter().find_map(Result::err)) {
             (false, _) => Ok(drafts),

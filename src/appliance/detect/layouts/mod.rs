@@ -93,6 +93,17 @@ pub struct Layout {
     recognize: fn(&Outputs<'_>) -> Vec<Recognized>,
 }
 
+impl Layout {
+    /// Whether `output` may have this key, besides the layout and its tensors.
+    fn has_key(&self, name: &str) -> bool {
+        self.keys
+            .iter()
+            .copied()
+            .flatten()
+            .any(|key| key.name == name)
+    }
+}
+
 /// Reads the parameters in the map `output`, given its tensors and a reader of files in the model's folder.
 type ReadParameters =
     fn(&Map<'_>, Option<&Tensors>, FileReader<'_>) -> Option<Arc<dyn OutputLayout>>;

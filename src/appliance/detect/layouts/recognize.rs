@@ -129,6 +129,63 @@ impl InferredLayout {
         find(self.layout).expect("guesses are made from the table")
     }
 
+    /// The same with another unit of its boxes or other scores, which neither shapes nor names show, but a run of the network.
+    #[must_use]
+    pub fn variants(&self) -> Vec<Self> {
+        let given = |key: &str| {
+            let found = self
+                .found
+                .parameters
+                .iter()
+                .find(|(known, _)| *known == key);
+            found.map(|(_, value)| value.as_str())
+        };
+        let units: &[&str] = match (self.layout().has_key("boxes_are"), given("boxes_are")) {
+            (true, Some("normalized")) => &["normalized", "pixels"],
+            (true, None | Some("pixels")) => &["pixels", "normalized"],
+            _ => &[],
+        };
+        let activations: &[&str] = match given("activation") {
+            Some("none") => &["none", "softmax", "sigmoid"],
+            _ => &[],
+        };
+        let choices = [("boxes_are", units), ("activation", activations)];
+        let mut all = vec![self.clone()];
+        for (key, values) in choices {
+            let Some(others) = values.get(1..) else {
+                continue;
+            };
+            for value in others {
+                let with = |guess: &Self| guess.with_parameter(key, value);
+                let more: Vec<Self> = all
+                    .iter()
+                    .filter(|guess| guess.is_without(key, others))
+                    .map(with)
+                    .collect();
+                all.extend(more);
+            }
+        }
+        all.remove(0);
+        all
+    }
+
+    /// Whether `key` has none of `values`.
+    fn is_without(&self, key: &str, values: &[&str]) -> bool {
+        !(self.found.parameters.iter())
+            .any(|(known, value)| *known == key && values.contains(&value.as_str()))
+    }
+
+    fn with_parameter(&self, key: &'static str, value: &str) -> Self {
+        let mut other = self.clone();
+        other.found.certainty = Certainty::Possible;
+        let parameters = &mut other.found.parameters;
+        parameters.retain(|(known, _)| *known != key);
+        parameters.push((key, value.to_owned()));
+        let why = format!("; {key} is {value} by a run on a made-up image");
+        other.found.reason.push_str(&why);
+        other
+    }
+
     /// Networks that have it, and their preprocessing.
     #[must_use]
     pub fn origin(&self) -> (&'static str, Preprocessing) {
