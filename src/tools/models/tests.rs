@@ -180,6 +180,8 @@ fn families() -> Vec<(Network, &'static str, usize)> {
         (end_to_end(&[-1, 7], Some("NonMaxSuppression")), "finished", 3),
         (network(416, floats(&[("boxes", &[1, 10647, 1, 4]), ("confs", &[1, 10647, 80])])), "yolov4", 80),
         (network(416, floats(&[("boxes", &[1, 2535, 1, 4]), ("confs", &[1, 2535, 3])])), "yolov4", 3),
+        (network(640, two(maps(64, &[80, 40, 20]), maps(80, &[80, 40, 20]))), "yolov8_raw", 80),
+        (network(640, floats(&[("a", &[1, 3, 80, 80, 85]), ("b", &[1, 3, 40, 40, 85]), ("c", &[1, 3, 20, 20, 85])])), "yolov5_raw", 80),
         (network(416, maps(255, &[52, 26, 13])), "yolov4", 80),
         (network(416, maps(24, &[13, 26])), "yolov4", 3),
         (network(352, maps(85, &[22])), "fastestdet", 80),

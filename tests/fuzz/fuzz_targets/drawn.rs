@@ -8,13 +8,15 @@ use std::sync::Arc;
 
 use jetwatch_detect::decoders::DType;
 use jetwatch_detect::decoders::boxes::BoxUnit;
-use jetwatch_detect::layouts::darknet::grids::DarknetGridsParameters;
+use jetwatch_detect::layouts::darknet::grids::{DarknetGridsParameters, SizeFormula};
 use jetwatch_detect::layouts::detectnet_v2::DetectNetParameters;
 use jetwatch_detect::layouts::detr::{DetrActivation, DetrParameters};
 use jetwatch_detect::layouts::fcos::{FcosParameters, FcosScore};
 use jetwatch_detect::layouts::gfl::{CellCenter, GflParameters, GflTensors};
 use jetwatch_detect::layouts::nms_plugin::{NmsPlugin, NmsPluginParameters};
 use jetwatch_detect::layouts::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
+use jetwatch_detect::layouts::yolo_nas::YoloNasForm;
+use jetwatch_detect::layouts::yolov8_raw::RawHead;
 use jetwatch_detect::layouts::{self, OutputLayout};
 use jetwatch_types::Size;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
@@ -49,7 +51,7 @@ impl Drawn {
                 .int_in_range(32..=MAX_SIDE)?
                 .next_multiple_of(multiple))
         };
-        let family = bytes.int_in_range(0..=16)?;
+        let family = bytes.int_in_range(0..=18)?;
         let multiple = match family {
             0 | 1 | 5 => 32,
             14 | 15 => 16,
@@ -190,9 +192,50 @@ fn layout(
                 vec![vec![5 + classes, h, w]],
             )
         }
-        _ => ssd(bytes, classes)?,
+        16 => ssd(bytes, classes)?,
+        17 => {
+            let rows = rows(bytes)?;
+            let (form, shapes) = match bytes.int_in_range(0..=2)? {
+                0 => (YoloNasForm::Joined, vec![vec![rows, 4 + classes]]),
+                1 => (
+                    YoloNasForm::Separate,
+                    vec![vec![rows, 4], vec![rows, classes]],
+                ),
+                _ => (
+                    YoloNasForm::Separate,
+                    vec![vec![rows, 4], vec![classes, rows]],
+                ),
+            };
+            (Arc::new(form), shapes)
+        }
+        _ => raw_head(bytes, input, classes)?,
     };
     Ok((layout, shapes.into_iter().map(|axes| (F32, axes)).collect()))
+}
+
+fn raw_head(
+    bytes: &mut Unstructured<'_>,
+    input: Size,
+    classes: usize,
+) -> Result<(Arc<dyn OutputLayout>, Vec<Vec<usize>>)> {
+    let head = RawHead {
+        are_joined: bytes.arbitrary()?,
+        activation: *bytes.choose(&[DetrActivation::Sigmoid, DetrActivation::None])?,
+    };
+    let strides = strides(bytes, 4, 4)?;
+    let of_sides = 4 * bytes.int_in_range(1..=16)?;
+    let mut shapes = match head.are_joined {
+        true => planes(input, &strides, of_sides + classes),
+        false => {
+            let scores = planes(input, &strides, classes);
+            [scores, planes(input, &strides, of_sides)].concat()
+        }
+    };
+    if bytes.arbitrary()? {
+        // Channels last.
+        shapes.iter_mut().for_each(|axes| axes.rotate_left(1));
+    }
+    Ok((Arc::new(head), shapes))
 }
 
 fn darknet_grids(
@@ -207,7 +250,10 @@ fn darknet_grids(
     let mut parameters = DarknetGridsParameters {
         anchors: Vec::new(),
         scale_x_y: Vec::new(),
+        sizes: *bytes.choose(&[SizeFormula::Exponential, SizeFormula::Square])?,
+        activation: *bytes.choose(&[DetrActivation::Sigmoid, DetrActivation::None])?,
     };
+    let are_rows: bool = bytes.arbitrary()?;
     let mut shapes = Vec::new();
     for stride in strides {
         let count = bytes.int_in_range(1..=3)?;
@@ -216,7 +262,13 @@ fn darknet_grids(
             .collect::<Result<_>>()?;
         parameters.anchors.push(anchors);
         parameters.scale_x_y.push(*bytes.choose(&[1.0, 1.05, 2.0])?);
-        shapes.extend(planes(input, &[stride], count * (5 + classes)));
+        shapes.extend(match are_rows {
+            true => {
+                let [h, w] = sides(input, stride);
+                vec![vec![count, h, w, 5 + classes]]
+            }
+            false => planes(input, &[stride], count * (5 + classes)),
+        });
     }
     Ok((Arc::new(parameters), shapes))
 }
@@ -322,10 +374,15 @@ fn cells(input: Size, stride: u32) -> usize {
 /// `[count, h, w]` for each stride.
 fn planes(input: Size, strides: &[u32], count: usize) -> Vec<Vec<usize>> {
     let axes = |stride: &u32| {
-        let [h, w] = [input.height, input.width].map(|side| side.div_ceil(*stride) as usize);
+        let [h, w] = sides(input, *stride);
         vec![count, h, w]
     };
     strides.iter().map(axes).collect()
+}
+
+/// Height and width of the grid of `stride`.
+fn sides(input: Size, stride: u32) -> [usize; 2] {
+    [input.height, input.width].map(|side| side.div_ceil(stride) as usize)
 }
 
 /// Changes one thing about the tensors.

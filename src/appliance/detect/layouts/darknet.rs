@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use jetwatch_config::{Map, Node, Section, ValueType};
 
-use self::grids::DarknetGridsParameters;
+use self::grids::{DarknetGridsParameters, SizeFormula};
 use super::keys::{TensorForm, Tensors, per_grid, single};
 use super::recognize::{self, Certainty, Output, Outputs, Recognized, THREE, TINY};
 use super::{DETECTOR, Layout, OutputLayout};
@@ -89,6 +89,11 @@ fn maps(
     if !channels.is_multiple_of(3) || channels / 3 <= BEFORE_CLASSES as u64 {
         return None;
     }
+    // YOLOv5 and YOLOv7 have the same maps.
+    let certainty = match outputs.has_silu() {
+        true => Certainty::Possible,
+        false => certainty,
+    };
     let classes = channels / 3 - BEFORE_CLASSES as u64;
     let reason = format!(
         "{channels} channels at stride {strides:?}: three anchors with 5 numbers before the classes{}",
@@ -111,7 +116,7 @@ fn maps(
 #[derive(Section)]
 #[expect(dead_code, reason = "declares the keys only")]
 pub(crate) struct AnchorsKey {
-    /// Layouts yolov3 and yolov4 with grids: width and height of each anchor in input pixels, one list for each grid. Default: those of the tiny networks, for two grids.
+    /// Layouts yolov3 and yolov4 with grids, and yolov5_raw: width and height of each anchor in input pixels, one list for each grid. Default: those of the tiny networks, for yolov3 and yolov4 with two grids.
     #[key(value = ANCHORS, read = elsewhere)]
     anchors: Option<()>,
 }
@@ -186,17 +191,19 @@ fn read(
     Some(Arc::new(DarknetGridsParameters {
         anchors: anchors?,
         scale_x_y: scale_x_y?,
+        sizes: SizeFormula::Exponential,
+        activation: Activation::Sigmoid,
     }))
 }
 
-fn anchors_form(grids: usize) -> String {
+pub(super) fn anchors_form(grids: usize) -> String {
     format!(
         "{grids} lists such as [81, 82, 135, 169], width and height of each anchor of a grid in input pixels"
     )
 }
 
 /// Anchors of each grid, which are written one behind the other as in Darknet's files.
-fn anchors_of(node: &Node<'_>, grids: usize) -> Option<Vec<Vec<[f32; 2]>>> {
+pub(super) fn anchors_of(node: &Node<'_>, grids: usize) -> Option<Vec<Vec<[f32; 2]>>> {
     let form = anchors_form(grids);
     let lists = node.items(&form)?;
     if lists.len() != grids {

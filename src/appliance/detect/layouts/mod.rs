@@ -21,7 +21,9 @@ mod recognize;
 pub mod ssd;
 pub mod yolo_nas;
 pub mod yolov5;
+pub mod yolov5_raw;
 pub mod yolov8;
+pub mod yolov8_raw;
 pub mod yolox;
 
 use std::any::Any;
@@ -43,11 +45,13 @@ use crate::decoders::{Mismatch, OutputDecoder, TensorShape};
 use crate::model::ColorOrder;
 
 /// Every layout, in the order in which help lists them and equally likely guesses are preferred.
-pub const LAYOUTS: [&Layout; 20] = [
+pub const LAYOUTS: [&Layout; 22] = [
     &yolox::YOLOX,
     &yolov5::YOLOV5,
     &yolov8::YOLOV8,
     &yolo_nas::YOLO_NAS,
+    &yolov5_raw::YOLOV5_RAW,
+    &yolov8_raw::YOLOV8_RAW,
     &darknet::YOLOV3,
     &darknet::YOLOV4,
     &fcos::FCOS,

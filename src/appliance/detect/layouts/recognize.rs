@@ -470,7 +470,7 @@ impl<'a> Outputs<'a> {
     }
 
     /// Width and height of the grid of `stride`.
-    fn grid(&self, stride: u32) -> (u64, u64) {
+    pub(super) fn grid(&self, stride: u32) -> (u64, u64) {
         let side = |pixels: u32| u64::from(pixels.div_ceil(stride));
         (side(self.size.width), side(self.size.height))
     }
@@ -493,6 +493,12 @@ impl<'a> Outputs<'a> {
     ) -> Option<&'static [u32]> {
         let fits = |strides: &&&'static [u32]| rows == each * self.cells(strides);
         heads.iter().find(fits).copied()
+    }
+
+    /// Whether the activations inside are `x·σ(x)`, as in networks since YOLOv5, and not Darknet's.
+    pub(super) fn has_silu(&self) -> bool {
+        let of_darknet = ["LeakyRelu", "Mish", "Softplus", "Tanh"];
+        self.has_operator(&["Sigmoid"]) && !self.has_operator(&of_darknet)
     }
 
     /// Whether boxes may be computed from distances to their sides, perhaps as distributions.
@@ -549,7 +555,7 @@ impl<'a> Outputs<'a> {
     }
 
     /// `certainty`, or less where the noted class names are not as many.
-    fn limited(&self, certainty: Certainty, classes: u64) -> Certainty {
+    pub(super) fn limited(&self, certainty: Certainty, classes: u64) -> Certainty {
         match &self.names {
             Some(names) if names.len() as u64 != classes => Certainty::Possible,
             _ => certainty,

@@ -70,7 +70,7 @@ fn maps(outputs: &Outputs<'_>) -> Option<Recognized> {
     // Three anchors in each cell are as likely for a multiple of three.
     let certainty = match channels.is_multiple_of(3) {
         true => Certainty::Possible,
-        false => Certainty::Likely,
+        false => outputs.limited(Certainty::Likely, classes),
     };
     let tensors = vec![recognize::per_grid("grids", &maps)];
     Some(Recognized::new(certainty, classes, tensors, reason))

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The raw grids of YOLOv3 and YOLOv4, as boxes in input pixels. Pure.
+//! The raw grids of YOLOv3 and YOLOv4, and of YOLOv5 and YOLOv7, as boxes in input pixels. Pure.
 //!
 //! Each grid is `[anchors · (5 + classes), h, w]`: for each anchor the planes of x, y, w, h, objectness and every class, all of
 //! them before any sigmoid. For the cell in column `gx` and row `gy` of the grid with stride `s` and the anchor of
 //! `aw` by `ah` input pixels, where `σ` is the sigmoid and `k` the factor that Darknet calls `scale_x_y`:
 //!
 //! ```text
-//! center = ((k·σ(x) - (k-1)/2 + gx)·s, (k·σ(y) - (k-1)/2 + gy)·s)     size = (eʷ·aw, eʰ·ah)
+//! center = ((k·σ(x) - (k-1)/2 + gx)·s, (k·σ(y) - (k-1)/2 + gy)·s)
+//! size   = (eʷ·aw, eʰ·ah)    or    ((2·σ(w))²·aw, (2·σ(h))²·ah)
 //! score  = σ(objectness) · σ(best class)
 //! ```
+//!
+//! A grid may also be `[anchors, h, w, 5 + classes]`, and networks may contain the sigmoid.
 //!
 //! The sigmoid is computed only for what can reach the threshold: objectness is compared as a logit.
 
 use super::super::OutputLayout;
 use crate::decoders::activation::{min_logit, sigmoid};
-use crate::decoders::candidates::CandidateCollector;
+use crate::decoders::candidates::{CandidateCollector, is_valid};
+use crate::decoders::dense::{Activation, Place};
 use crate::decoders::grids::Grid;
 use crate::decoders::rows::{BEFORE_CLASSES, first_non_finite, from_center};
-use crate::decoders::tensors::{check_axes, floats};
+use crate::decoders::tensors::check_axes;
 use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
 use crate::{Candidate, ClassFilter};
 use jetwatch_pixels::argmax::argmax;
@@ -33,6 +37,19 @@ pub struct DarknetGridsParameters {
     pub anchors: Vec<Vec<[f32; 2]>>,
     /// How far centers reach beyond their cell: one factor per grid, 1 for not at all.
     pub scale_x_y: Vec<f32>,
+    /// How sizes follow from the anchors.
+    pub sizes: SizeFormula,
+    /// What is left to do with all numbers: nothing or the sigmoid.
+    pub activation: Activation,
+}
+
+/// How the size of a box follows from its number and the anchor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SizeFormula {
+    /// The exponential times the anchor: Darknet.
+    Exponential,
+    /// The square of twice the sigmoid, times the anchor: YOLOv5 and YOLOv7.
+    Square,
 }
 
 impl OutputLayout for DarknetGridsParameters {
@@ -55,6 +72,8 @@ impl OutputLayout for DarknetGridsParameters {
 pub struct DarknetGrids {
     grids: Box<[AnchoredGrid]>,
     classes: usize,
+    sizes: SizeFormula,
+    activation: Activation,
 }
 
 #[derive(Debug, Clone)]
@@ -62,6 +81,8 @@ struct AnchoredGrid {
     grid: Grid,
     anchors: Box<[[f32; 2]]>,
     scale_x_y: f32,
+    /// Whether the numbers of a cell are consecutive instead of in planes.
+    are_rows: bool,
 }
 
 impl DarknetGrids {
@@ -79,32 +100,44 @@ impl DarknetGrids {
         let mut grids = Vec::with_capacity(shapes.len());
         let settings = parameters.anchors.iter().zip(&parameters.scale_x_y);
         for ((tensor, shape), (anchors, scale_x_y)) in shapes.iter().enumerate().zip(settings) {
-            let planes = anchors.len() * (BEFORE_CLASSES + classes);
+            let numbers = BEFORE_CLASSES + classes;
+            let planes = anchors.len() * numbers;
             let advice = format!(
                 "a grid with {} anchors has as many times 5 planes and those of the classes; check labels ({classes}), \
                  output.anchors and input size in model.yaml",
                 anchors.len()
             );
-            let axes = [(Some(planes), "planes"), (None, "h"), (None, "w")];
-            check_axes(shapes, tensor, DType::F32, &axes, &advice)?;
-            let grid = Grid::from_size(input, 1, shape.axes[2], shape.axes[1]).ok_or_else(|| {
-                Mismatch {
-                    tensor,
-                    expected: format!(
-                        "float32 [{planes}, h, w] with h and w those of the input, {input}, divided by a stride of 8, 16 or 32"
-                    ),
-                    advice,
-                }
+            let are_rows = shape.axes.len() == 4;
+            let (h, w) = ((None, "h"), (None, "w"));
+            let whole = [(Some(planes), "planes"), h, w];
+            let divided = [
+                (Some(anchors.len()), "anchors"),
+                h,
+                w,
+                (Some(numbers), "numbers"),
+            ];
+            let axes = if are_rows { &divided[..] } else { &whole };
+            check_axes(shapes, tensor, DType::F32, axes, &advice)?;
+            let [rows, columns] = [1, 2].map(|axis| shape.axes[axis]);
+            let grid = Grid::from_size(input, 1, columns, rows).ok_or_else(|| Mismatch {
+                tensor,
+                expected: format!(
+                    "float32 [{planes}, h, w] with h and w those of the input, {input}, divided by a stride of 8, 16 or 32"
+                ),
+                advice,
             })?;
             grids.push(AnchoredGrid {
                 grid,
                 anchors: anchors.as_slice().into(),
                 scale_x_y: *scale_x_y,
+                are_rows,
             });
         }
         Ok(Self {
             grids: grids.into(),
             classes,
+            sizes: parameters.sizes,
+            activation: parameters.activation,
         })
     }
 }
@@ -119,39 +152,54 @@ impl OutputDecoder for DarknetGrids {
         candidates: &mut Vec<Candidate>,
     ) -> DecodeDiagnostics {
         let planes = BEFORE_CLASSES + self.classes;
-        let least = min_logit(threshold);
+        let is_finished = self.activation == Activation::None;
+        let least = if is_finished {
+            threshold
+        } else {
+            min_logit(threshold)
+        };
         let mut collector = CandidateCollector::new(threshold, filter, candidates);
         let mut before = 0;
         for (tensor, anchored) in self.grids.iter().enumerate() {
             let cells = anchored.grid.cells();
-            let output = floats(tensors, tensor, anchored.anchors.len() * planes * cells);
-            let first = before;
-            for (anchor, output) in anchored
-                .anchors
-                .iter()
-                .zip(output.chunks_exact(planes * cells))
-            {
-                let objectness = &output[OBJECTNESS * cells..][..cells];
-                for (cell, objectness) in objectness.iter().enumerate() {
+            let count = anchored.anchors.len();
+            let place = |anchor| match anchored.are_rows {
+                true => Place::rows(tensor, count * cells, planes, anchor * cells * planes),
+                false => Place::planes(tensor, cells, count * planes, anchor * planes),
+            };
+            for (anchor, size) in anchored.anchors.iter().enumerate() {
+                let place = place(anchor);
+                let output = place.numbers(tensors);
+                for cell in 0..cells {
+                    let number = |plane: usize| output[place.index(cell, plane)];
+                    let objectness = number(OBJECTNESS);
                     // Written so that NaN and both infinities are not skipped.
-                    if *objectness < least && *objectness > f32::NEG_INFINITY {
+                    if objectness < least && objectness > f32::NEG_INFINITY {
                         continue;
                     }
-                    let number = |plane: usize| output[plane * cells + cell];
                     let raw = [0, 1, 2, 3].map(number);
-                    let xyxy = anchored.decode_box(raw, cell, *anchor);
-                    let wrong = (OBJECTNESS..planes).find(|plane| !number(*plane).is_finite());
-                    if let Some(plane) = first_non_finite(&raw, &xyxy).or(wrong) {
-                        // Anchors of a grid are consecutive, as `before` counts them.
-                        let index = (before - first) * planes + plane * cells + cell;
-                        collector.report_non_finite(tensor, index);
+                    let xyxy = anchored.decode_box(raw, cell, *size, self);
+                    if let Some(plane) = first_non_finite(&raw, &xyxy) {
+                        collector.report_non_finite(tensor, place.index(cell, plane));
+                        continue;
+                    }
+                    let mut scores = (OBJECTNESS..planes).map(number);
+                    let is_sound = |score: f32| match is_finished {
+                        true => is_valid(score),
+                        false => score.is_finite(),
+                    };
+                    if !scores.all(is_sound) {
+                        let scores = (OBJECTNESS..planes).map(|plane| place.index(cell, plane));
+                        let scores = scores.map(|index| (index, output[index]));
+                        collector.report_invalid(tensor, scores);
                         continue;
                     }
                     let classes = (BEFORE_CLASSES..planes).map(number);
                     let best = classes.clone().fold(f32::NEG_INFINITY, f32::max);
-                    let score = sigmoid(*objectness) * sigmoid(best);
+                    let score = self.sigmoid(objectness) * self.sigmoid(best);
                     collector.push(before + cell, argmax(classes, best), score, xyxy);
                 }
+                // Anchors of a grid are consecutive.
                 before += cells;
             }
         }
@@ -159,17 +207,38 @@ impl OutputDecoder for DarknetGrids {
     }
 }
 
+impl DarknetGrids {
+    /// Of a number, unless the network has computed it.
+    fn sigmoid(&self, number: f32) -> f32 {
+        match self.activation {
+            Activation::None => number,
+            Activation::Sigmoid | Activation::Softmax => sigmoid(number),
+        }
+    }
+}
+
 impl AnchoredGrid {
     /// The box of a cell and an anchor in input pixels.
-    fn decode_box(&self, [x, y, w, h]: [f32; 4], cell: usize, anchor: [f32; 2]) -> [f32; 4] {
+    fn decode_box(
+        &self,
+        [x, y, w, h]: [f32; 4],
+        cell: usize,
+        anchor: [f32; 2],
+        decoder: &DarknetGrids,
+    ) -> [f32; 4] {
         let [column, line] = self.grid.cell(cell);
         let stride = self.grid.stride as f32;
-        let inside = |number: f32| self.scale_x_y * sigmoid(number) - (self.scale_x_y - 1.0) * 0.5;
+        let inside =
+            |number: f32| self.scale_x_y * decoder.sigmoid(number) - (self.scale_x_y - 1.0) * 0.5;
+        let factor = |number: f32| match decoder.sizes {
+            SizeFormula::Exponential => number.exp(),
+            SizeFormula::Square => (2.0 * decoder.sigmoid(number)).powi(2),
+        };
         from_center([
             (inside(x) + column) * stride,
             (inside(y) + line) * stride,
-            w.exp() * anchor[0],
-            h.exp() * anchor[1],
+            factor(w) * anchor[0],
+            factor(h) * anchor[1],
         ])
     }
 }
@@ -188,6 +257,8 @@ mod tests {
         let parameters = DarknetGridsParameters {
             anchors: vec![vec![[40.0, 20.0], [10.0, 12.0]], vec![[6.0, 8.0]]],
             scale_x_y: vec![1.0, 1.2],
+            sizes: SizeFormula::Exponential,
+            activation: Activation::Sigmoid,
         };
         DarknetGrids::new(&parameters, INPUT, 2, shapes)
     }
@@ -266,5 +337,40 @@ mod tests {
             (&[&[2 * PLANES, 2], &right], f32, 0, "float32 [14, h, w]"),
             (&[&[2 * PLANES, 1, 2], &[PLANES, 4, 2]], f32, 1, &format!("float32 [7, h, w] {stride}")),
         ]);
+    }
+
+    #[test]
+    fn squares_and_finished_numbers_are_read_from_planes_and_rows() {
+        let log3 = 3.0_f32.ln();
+        // Anchor 40×20 in column 1 of two cells of 32: centers at 2·σ - ½, sizes (2·σ)² times the anchor.
+        let raw = [log3, 0.0, 0.0, log3, log3, 0.0, log3];
+        let finished = raw.map(sigmoid);
+        let wanted = [candidate(1, 1, 0.5625, [44.0, -6.5, 84.0, 38.5])];
+        for (activation, numbers) in [(Activation::Sigmoid, raw), (Activation::None, finished)] {
+            let parameters = DarknetGridsParameters {
+                anchors: vec![vec![[40.0, 20.0], [10.0, 12.0]]],
+                scale_x_y: vec![2.0],
+                sizes: SizeFormula::Square,
+                activation,
+            };
+            for (axes, first, step) in [
+                (vec![2 * PLANES, 1, 2], 1, 2),
+                (vec![2, 1, 2, PLANES], PLANES, 1),
+            ] {
+                let make =
+                    |shapes: &[TensorShape<'_>]| DarknetGrids::new(&parameters, INPUT, 2, shapes);
+                let mut fixture = DecoderFixture::new(vec![axes], make);
+                fixture.floats[0].fill(if activation == Activation::None {
+                    0.0
+                } else {
+                    -9.0
+                });
+                fixture.put(0, first, step, &numbers);
+                let (found, decoded) = fixture.decode(0.3);
+                check_near(&found, &wanted);
+                assert_eq!(decoded, DecodeDiagnostics::default());
+                fixture.check_non_finite(0.3, (0..PLANES).map(|plane| (0, first + plane * step)));
+            }
+        }
     }
 }

@@ -5,7 +5,11 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::decoders::boxes::BoxUnit;
-use crate::layouts::darknet::{DecodedBoxes, grids::DarknetGridsParameters};
+use crate::decoders::dense::Activation;
+use crate::layouts::darknet::{
+    DecodedBoxes,
+    grids::{DarknetGridsParameters, SizeFormula},
+};
 use crate::layouts::detectnet_v2::DetectNetParameters;
 use crate::layouts::detr::{DetrActivation, DetrParameters};
 use crate::layouts::fastestdet;
@@ -17,6 +21,7 @@ use crate::layouts::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters}
 use crate::layouts::yolo_nas::YoloNasForm;
 use crate::layouts::yolov5::Rows;
 use crate::layouts::yolov8::Planes;
+use crate::layouts::yolov8_raw::RawHead;
 use crate::layouts::yolox::{RawRows, grids::RawGrids};
 use crate::layouts::{OutputLayout, OutputSpec};
 use crate::model_yaml::tests::{FULL, parse};
@@ -59,6 +64,20 @@ fn every_layout_has_its_tensors_in_its_own_order() {
             box_unit,
         })
     };
+    let yolov5_raw = |activation| {
+        layout(DarknetGridsParameters {
+            anchors: vec![vec![[1.0, 2.0]]],
+            scale_x_y: vec![2.0],
+            sizes: SizeFormula::Square,
+            activation,
+        })
+    };
+    let yolov8_raw = |are_joined, activation| {
+        layout(RawHead {
+            are_joined,
+            activation,
+        })
+    };
     let fcos = |grids, score| layout(FcosParameters { grids, score });
     let queries = |activation, no_object| {
         layout(DetrParameters::Queries {
@@ -69,7 +88,7 @@ fn every_layout_has_its_tensors_in_its_own_order() {
     let detectnet = |box_norm, offset| layout(DetectNetParameters { box_norm, offset });
     let separate = |grids| GflTensors::Separate { grids };
     #[rustfmt::skip]
-    let cases: [(&str, Arc<dyn OutputLayout>, &str); 30] = [
+    let cases: [(&str, Arc<dyn OutputLayout>, &str); 34] = [
         ("{layout: yolox, name: a}", layout(RawRows), "a"),
         ("{layout: yolox, tensors: {grids: [c, a, b]}}", layout(RawGrids), "c a b"),
         ("{layout: yolov5, name: a}", layout(Rows { mask_coefficients: 0 }), "a"),
@@ -77,6 +96,10 @@ fn every_layout_has_its_tensors_in_its_own_order() {
         ("{layout: yolov8, name: a}", planes(false, 0, BoxUnit::Pixels), "a"),
         ("{layout: yolov8, name: a, transposed: true, mask_coefficients: 32, boxes_are: normalized}", planes(true, 32, BoxUnit::Normalized), "a"),
         ("{layout: yolo_nas, tensors: {boxes: b, scores: s}}", layout(YoloNasForm::Separate), "b s"),
+        ("{layout: yolov5_raw, tensors: {grids: [a]}, anchors: [[1, 2]], activation: none}", yolov5_raw(Activation::None), "a"),
+        ("{layout: yolov5_raw, tensors: {grids: [a]}, anchors: [[1, 2]]}", yolov5_raw(Activation::Sigmoid), "a"),
+        ("{layout: yolov8_raw, tensors: {grids: [a, b]}}", yolov8_raw(true, Activation::Sigmoid), "a b"),
+        ("{layout: yolov8_raw, tensors: {boxes: [c, d], scores: [a, b]}, activation: none}", yolov8_raw(false, Activation::None), "a b c d"),
         ("{layout: yolo_nas, name: a}", layout(YoloNasForm::Joined), "a"),
         ("{layout: yolov3, tensors: {scores: s, boxes: b}}", layout(DecodedBoxes), "b s"),
         ("{layout: yolov4, tensors: {boxes: b, scores: s}}", layout(DecodedBoxes), "b s"),
@@ -211,6 +234,8 @@ fn darknet_grids_have_the_tiny_anchors_unless_others_are_given() {
             vec![[7.0, 8.0]],
         ],
         scale_x_y: vec![1.2, 1.1, 1.0],
+        sizes: SizeFormula::Exponential,
+        activation: Activation::Sigmoid,
     };
     assert_eq!(parameters(own), wanted);
 }
@@ -250,6 +275,8 @@ fn every_mistake_is_reported_with_its_key() {
         ("{layout: detr, name: a, activation: none}", "output.activation: given for scores that the network has finished"),
         ("{layout: detr, tensors: {boxes: b, scores: s}, activation: relu}", "output.activation: found \"relu\", expected one of sigmoid, softmax, none"),
         ("{layout: detr, name: a, no_object: true}", "output.no_object: given for scores that the network has finished"),
+        ("{layout: yolov5_raw, tensors: {grids: [a, b, c]}}", "output.anchors: missing, expected 3 lists such as [81, 82, 135, 169]"),
+        ("{layout: yolov8_raw, tensors: {grids: [a]}, activation: softmax}", "output.activation: found \"softmax\", expected one of sigmoid, none"),
         ("{layout: batched_nms, tensors: {count: n, boxes: b, scores: s, classes: c}}",
          "output.boxes_are: missing, expected one of pixels, normalized"),
         ("{layout: picodet, name: a, reg_max: 7}", "output.reg_max: given for finished boxes, expected only together with tensors"),

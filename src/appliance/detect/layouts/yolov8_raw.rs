@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The head of YOLOv8 and its relatives before its decoding: distances to the four sides and scores of the classes, in maps for
+//! each stride. Pure.
+//!
+//! ```text
+//! separate  scores [C, h, w]   boxes [4·bins, h, w]      Rockchip's model zoo; its third map, a sum of scores, is not needed
+//! joined    [4·bins + C, h, w]                           the maps that Ultralytics' head joins
+//! ```
+//!
+//! A side has 16 bins of a distribution before its softmax, or, in YOLO26, one number. Cells have their center in the middle; see
+//! [`distances`](crate::decoders::distances). Maps may have their channels last.
+
+use std::sync::Arc;
+
+use jetwatch_config::{Map, Section};
+
+use super::keys::{ActivationKey, TensorForm, per_grid};
+use super::recognize::{self, Certainty, HEADS, Output, Outputs, Recognized};
+use super::{CENTERED, DETECTOR, Layout, OutputLayout};
+use crate::decoders::dense::{Activation, Place, Scores};
+use crate::decoders::distances::{DistanceGrid, Distances, MAX_BINS};
+use crate::decoders::grids::Grid;
+use crate::decoders::{DType, Mismatch, OutputDecoder, TensorShape};
+use jetwatch_types::Size;
+
+/// The layout.
+pub const YOLOV8_RAW: Layout = Layout {
+    name: "yolov8_raw",
+    networks: "YOLOv8, YOLO11, YOLO26 without their decoding",
+    needs: "scores [C, height, width] and boxes [4 * bins, height, width], or one output [4 * bins + C, height, width], for \
+            each stride",
+    input: CENTERED,
+    tensors: &[
+        TensorForm::Roles(&[per_grid("scores"), per_grid("boxes")]),
+        TensorForm::Roles(&[per_grid("grids")]),
+    ],
+    keys: &[ActivationKey::KEYS],
+    read: |map, tensors, _| {
+        let activation = activation(map)?;
+        let are_joined = tensors?.has("grids");
+        Some(Arc::new(RawHead {
+            are_joined,
+            activation,
+        }))
+    },
+    recognize: |outputs| {
+        let found = separate(outputs).into_iter();
+        found.chain(joined(outputs)).collect()
+    },
+    ..DETECTOR
+};
+
+/// What is left to do with the scores of a raw head.
+pub(super) fn activation(map: &Map<'_>) -> Option<Activation> {
+    match map.get("activation") {
+        Some(node) => node.one_of(&[("sigmoid", Activation::Sigmoid), ("none", Activation::None)]),
+        None => Some(Activation::Sigmoid),
+    }
+}
+
+/// The key for outputs that this operator makes. Without its name, they are taken for finished if `are_finished`.
+pub(super) fn activation_of(
+    output: &Output<'_>,
+    are_finished: bool,
+) -> (&'static str, &'static str) {
+    let is_sigmoid = output
+        .made_by
+        .map_or(are_finished, |operator| operator == "Sigmoid");
+    let word = match is_sigmoid {
+        true => "none",
+        false => "sigmoid",
+    };
+    ("activation", word)
+}
+
+/// Numbers of the distributions of the four sides.
+const DISTRIBUTIONS: u64 = 4 * 16;
+
+/// A map of boxes and one of scores for each stride, perhaps with a further one of a single channel.
+fn separate(outputs: &Outputs<'_>) -> Option<Recognized> {
+    let strides = HEADS.into_iter().find(|strides| {
+        [2, 3]
+            .map(|kinds| kinds * strides.len())
+            .contains(&outputs.list.len())
+    })?;
+    let of_channels = |channels| outputs.maps_among(strides, Some(channels));
+    let (bins, (_, boxes)) = match of_channels(DISTRIBUTIONS) {
+        Some(boxes) => (16, boxes),
+        None => (1, of_channels(4)?),
+    };
+    let is_rest = |output: &&Output<'_>| boxes.iter().all(|other| other.name != output.name);
+    let score = |stride: &u32| {
+        let mut rest = outputs.list.iter().filter(is_rest);
+        // The sum comes behind the scores.
+        rest.find(|output| outputs.channels_at(output, *stride).is_some())
+    };
+    let scores: Vec<&Output<'_>> = strides.iter().map(score).collect::<Option<_>>()?;
+    let classes = scores[0].axes[0]?;
+    if scores.iter().any(|output| output.axes[0] != Some(classes)) {
+        return None;
+    }
+    let (key, word) = activation_of(scores[0], true);
+    // Distances with finished scores, or with a centerness, are FCOS's, too, which reads them.
+    if bins == 1 && (word == "none" || outputs.list.len() > 2 * strides.len()) {
+        return None;
+    }
+    let reason = format!(
+        "scores of {classes} classes and distances with {bins} bins at strides {strides:?}{}",
+        outputs.agrees(classes)
+    );
+    let tensors = vec![
+        recognize::per_grid("scores", &scores),
+        recognize::per_grid("boxes", &boxes),
+    ];
+    let certainty = outputs.limited(Certainty::Likely, classes);
+    Some(Recognized {
+        parameters: vec![(key, word.to_owned())],
+        ..Recognized::new(certainty, classes, tensors, reason)
+    })
+}
+
+/// One map for each stride, which joins boxes and logits.
+fn joined(outputs: &Outputs<'_>) -> Option<Recognized> {
+    let maps = |strides: &&'static [u32]| Some((*strides, outputs.maps(strides)?));
+    let (strides, (channels, maps)) = HEADS.iter().find_map(maps)?;
+    let classes = channels
+        .checked_sub(DISTRIBUTIONS)
+        .filter(|classes| *classes > 0)?;
+    if maps.iter().any(|map| map.made_by != Some("Concat")) {
+        return None;
+    }
+    let reason = format!(
+        "{channels} channels at strides {strides:?}: {DISTRIBUTIONS} of distances and then the classes{}",
+        outputs.agrees(classes)
+    );
+    // YOLOX joins its maps as well, of 5 + C channels.
+    let certainty = match channels - 5 == super::yolov8::COCO {
+        true => Certainty::Possible,
+        false => outputs.limited(Certainty::Likely, classes),
+    };
+    Some(Recognized {
+        parameters: vec![("activation", "sigmoid".to_owned())],
+        ..Recognized::new(
+            certainty,
+            classes,
+            vec![recognize::per_grid("grids", &maps)],
+            reason,
+        )
+    })
+}
+
+/// The maps as `model.yaml` specifies them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RawHead {
+    /// Whether boxes and scores of a stride are in one map; otherwise the scores of all come first.
+    pub are_joined: bool,
+    /// Activation to apply to the scores: none or the sigmoid.
+    pub activation: Activation,
+}
+
+impl RawHead {
+    /// A decoder for the tensors `shapes`, whose strides follow from `input`, in the order of growing strides.
+    ///
+    /// # Errors
+    /// A tensor is no map of a grid over `input` in this order, or its channels are not those of `classes` or of four sides.
+    fn decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Distances, Mismatch> {
+        let count = match self.are_joined {
+            true => shapes.len(),
+            false => shapes.len() / 2,
+        };
+        let mismatch = |tensor, channels: &str| Mismatch {
+            tensor,
+            expected: format!(
+                "float32 [{channels}, h, w] with h and w those of the input, {input}, divided by a stride of 4 to 64"
+            ),
+            advice: format!(
+                "maps come in the order of growing strides, with a channel for each label and four times as many as a side \
+                 has bins; check labels ({classes}), input size and the order of the tensors in model.yaml"
+            ),
+        };
+        let mut above = 1;
+        let mut grids = Vec::with_capacity(count);
+        for level in 0..count {
+            let of_sides = match self.are_joined {
+                true => level,
+                false => count + level,
+            };
+            let maps = |tensor| ChannelMap::both(input, above, shapes, tensor);
+            let with_bins = |sides: ChannelMap| {
+                let behind = if self.are_joined { classes } else { 0 };
+                let numbers = sides.channels.checked_sub(behind)?;
+                let fits = numbers.is_multiple_of(4) && (1..=MAX_BINS).contains(&(numbers / 4));
+                fits.then_some((sides, numbers / 4))
+            };
+            let with_scores = |(sides, bins): (ChannelMap, usize)| {
+                let scores = match self.are_joined {
+                    true => Some(sides.place(4 * bins)),
+                    false => {
+                        let fits = |scores: &ChannelMap| {
+                            scores.channels == classes && scores.grid == sides.grid
+                        };
+                        maps(level).find(fits).map(|scores| scores.place(0))
+                    }
+                };
+                Some((sides, bins, scores?))
+            };
+            let mut fitting = maps(of_sides).filter_map(with_bins).peekable();
+            if fitting.peek().is_none() {
+                return Err(match self.are_joined {
+                    true => mismatch(of_sides, &format!("4 * bins + {classes}")),
+                    false => mismatch(of_sides, "4 * bins"),
+                });
+            }
+            let found = fitting.find_map(with_scores);
+            let (sides, bins, scores) =
+                found.ok_or_else(|| mismatch(level, &classes.to_string()))?;
+            above = sides.grid.stride;
+            grids.push(DistanceGrid {
+                grid: sides.grid,
+                scores: Scores {
+                    place: scores,
+                    cells: sides.grid.cells(),
+                    classes,
+                    activation: self.activation,
+                },
+                sides: sides.place(0),
+                bins,
+            });
+        }
+        Ok(Distances {
+            grids: grids.into(),
+            offset: 0.5,
+        })
+    }
+}
+
+impl OutputLayout for RawHead {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(self.decoder(input, classes, shapes)?))
+    }
+}
+
+/// A tensor that is a map of a grid, `[channels, h, w]` or `[h, w, channels]`.
+#[derive(Clone, Copy)]
+struct ChannelMap {
+    tensor: usize,
+    grid: Grid,
+    channels: usize,
+    are_last: bool,
+}
+
+impl ChannelMap {
+    /// The ways in which the tensor is one, each with the least stride above `above`: a few shapes fit both.
+    fn both(
+        input: Size,
+        above: u32,
+        shapes: &[TensorShape<'_>],
+        tensor: usize,
+    ) -> impl Iterator<Item = Self> {
+        let shape = shapes
+            .get(tensor)
+            .filter(|shape| shape.element == DType::F32);
+        let of = |channels, columns, rows, are_last| {
+            Some(Self {
+                tensor,
+                grid: Grid::from_size(input, above, columns, rows)?,
+                channels,
+                are_last,
+            })
+        };
+        let found = match shape.map(|shape| shape.axes) {
+            Some(&[first, second, third]) => [
+                of(first, third, second, false),
+                of(third, second, first, true),
+            ],
+            _ => [None, None],
+        };
+        found.into_iter().flatten()
+    }
+
+    /// Behind the first `before` channels.
+    fn place(&self, before: usize) -> Place {
+        let place = match self.are_last {
+            true => Place::rows,
+            false => Place::planes,
+        };
+        place(self.tensor, self.grid.cells(), self.channels, before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::recognize::tests::{Guess, guesses, network, tensors};
+    use super::*;
+    use crate::decoders::DecodeDiagnostics;
+    use crate::decoders::fixture::{DecoderFixture, candidate, check_near, check_refused};
+
+    const INPUT: Size = Size::new(64, 32);
+    /// Width and height of the grids of strides 8, 16 and 32.
+    const GRIDS: [[usize; 2]; 3] = [[8, 4], [4, 2], [2, 1]];
+    const CLASSES: usize = 2;
+
+    fn make(
+        are_joined: bool,
+        activation: Activation,
+    ) -> impl Fn(&[TensorShape<'_>]) -> Result<Distances, Mismatch> {
+        let head = RawHead {
+            are_joined,
+            activation,
+        };
+        move |shapes| head.decoder(INPUT, CLASSES, shapes)
+    }
+
+    /// `[channels, h, w]` or `[h, w, channels]` of the three grids.
+    fn maps(channels: usize, are_last: bool) -> Vec<Vec<usize>> {
+        let map = |[columns, rows]: [usize; 2]| match are_last {
+            true => vec![rows, columns, channels],
+            false => vec![channels, rows, columns],
+        };
+        GRIDS.map(map).to_vec()
+    }
+
+    /// Four bins that are sure of these distances.
+    fn sides(distances: [usize; 4]) -> Vec<f32> {
+        let mut sides = vec![0.0; 16];
+        for (side, distance) in distances.into_iter().enumerate() {
+            sides[side * 4 + distance] = 200.0;
+        }
+        sides
+    }
+
+    #[test]
+    fn the_same_boxes_are_read_in_every_form() {
+        let log3 = 3.0_f32.ln();
+        let distances = [1, 0, 2, 3];
+        let wanted = [
+            // Stride 16, column 2, row 1: center 40, 24.
+            candidate(32 + 6, 1, 0.75, [24.0, 24.0, 72.0, 72.0]),
+            // Stride 32, column 1, row 0: center 48, 16.
+            candidate(41, 0, 0.75, [16.0, 16.0, 112.0, 112.0]),
+        ];
+        for (are_joined, are_last, bins, activation) in [
+            (false, false, 4, Activation::None),
+            (false, true, 4, Activation::Sigmoid),
+            (true, false, 4, Activation::Sigmoid),
+            (true, true, 4, Activation::Sigmoid),
+            (false, false, 1, Activation::Sigmoid),
+        ] {
+            let axes = match are_joined {
+                true => maps(4 * bins + CLASSES, are_last),
+                false => [maps(CLASSES, are_last), maps(4 * bins, are_last)].concat(),
+            };
+            let mut fixture = DecoderFixture::new(axes, make(are_joined, activation));
+            let (high, low) = match activation {
+                Activation::None => (0.75, 0.2),
+                _ => (log3, -9.0),
+            };
+            let sides = match bins {
+                1 => distances.map(|distance| distance as f32).to_vec(),
+                _ => sides(distances),
+            };
+            for (level, [columns, rows]) in GRIDS.into_iter().enumerate() {
+                let cells = columns * rows;
+                let mut put = |tensor: usize, cell: usize, before: usize, numbers: &[f32]| {
+                    let len = fixture.floats[tensor].len() / cells;
+                    let (first, step) = match are_last {
+                        true => (cell * len + before, 1),
+                        false => (before * cells + cell, cells),
+                    };
+                    fixture.put(tensor, first, step, numbers);
+                };
+                let (of_sides, before) = match are_joined {
+                    true => (level, sides.len()),
+                    false => (3 + level, 0),
+                };
+                for cell in 0..cells {
+                    let scores = match (level, cell) {
+                        (1, 6) => [low, high],
+                        (2, 1) => [high, low],
+                        _ => [low, low],
+                    };
+                    put(level, cell, before, &scores);
+                    put(of_sides, cell, 0, &sides);
+                }
+            }
+            let (found, decoded) = fixture.decode(0.5);
+            check_near(&found, &wanted);
+            assert_eq!(decoded, DecodeDiagnostics::default());
+            let places: Vec<(usize, usize)> = match (are_joined, are_last) {
+                (false, false) => vec![(1, 6), (4, 6), (4, (4 * bins - 1) * 8 + 6)],
+                (false, true) => vec![(1, 12), (4, 6 * 16 + 3)],
+                (true, false) => vec![(1, 6), (1, 17 * 8 + 6)],
+                (true, true) => vec![(1, 6 * 18), (1, 6 * 18 + 16)],
+            };
+            fixture.check_non_finite(0.5, places);
+        }
+    }
+
+    #[test]
+    fn other_shapes_are_rejected_with_expected_shape() {
+        let end = "with h and w those of the input, 64×32, divided by a stride of 4 to 64";
+        let (scores, sides) = (maps(2, false), maps(16, false));
+        let (a, b): ([&[usize]; 3], [&[usize]; 3]) = (
+            [&scores[0], &scores[1], &scores[2]],
+            [&sides[0], &sides[1], &sides[2]],
+        );
+        let (f32, i64) = (DType::F32, DType::I64);
+        #[rustfmt::skip]
+        check_refused(make(false, Activation::None), "labels (2)", &[
+            (&[a[0], a[1], b[0], &[18, 2, 4]], f32, 3, &format!("float32 [4 * bins, h, w] {end}")),
+            (&[a[0], &[3, 2, 4], b[0], b[1]], f32, 1, &format!("float32 [2, h, w] {end}")),
+            (&[a[1], a[0], b[1], b[0]], f32, 3, &format!("float32 [4 * bins, h, w] {end}")),
+            (&[a[0], a[1], b[0], b[1]], i64, 2, &format!("float32 [4 * bins, h, w] {end}")),
+        ]);
+        #[rustfmt::skip]
+        check_refused(make(true, Activation::None), "labels (2)", &[
+            (&[&[17, 4, 8]], f32, 0, &format!("float32 [4 * bins + 2, h, w] {end}")),
+            (&[&[2, 4, 8]], f32, 0, &format!("float32 [4 * bins + 2, h, w] {end}")),
+        ]);
+    }
+
+    #[test]
+    fn heads_are_recognized_with_sums_and_in_one_map() {
+        let (likely, possible) = (Certainty::Likely, Certainty::Possible);
+        let (finished, raw) = (
+            &[("activation", "none")][..],
+            &[("activation", "sigmoid")][..],
+        );
+        // Kinds of maps: operator, name, and channels.
+        type Case<'a> = (&'a [(&'a str, &'a str, i64)], Option<Guess<'a>>);
+        #[rustfmt::skip]
+        let cases: [Case<'_>; 9] = [
+            (&[("Conv", "b", 64), ("Sigmoid", "c", 80), ("Clip", "s", 1)], Some((likely, 80, finished))),
+            (&[("", "b", 64), ("", "c", 1), ("", "s", 1)], Some((likely, 1, finished))),
+            (&[("Conv", "b", 64), ("Conv", "c", 80)], Some((likely, 80, raw))),
+            (&[("Conv", "b", 4), ("Conv", "c", 80)], Some((likely, 80, raw))),
+            // FCOS reads them.
+            (&[("Conv", "b", 4), ("Sigmoid", "c", 80)], None),
+            (&[("Conv", "b", 4), ("Conv", "c", 80), ("Conv", "s", 1)], None),
+            (&[("Concat", "o", 144)], Some((likely, 80, raw))),
+            (&[("Concat", "o", 85)], Some((possible, 21, raw))),
+            (&[("Conv", "o", 144)], None),
+        ];
+        for (kinds, wanted) in cases {
+            let of_kind = |(operator, name, channels): &(&str, &str, i64)| {
+                let map = |side: i64| {
+                    let name = format!("{name}{side}/{operator}");
+                    let name = name.trim_end_matches('/').to_owned();
+                    (name, [1, *channels, side, side])
+                };
+                [80, 40, 20].map(map)
+            };
+            let maps: Vec<(String, [i64; 4])> = kinds.iter().flat_map(of_kind).collect();
+            let outputs = maps.iter().map(|(name, axes)| (name.as_str(), &axes[..]));
+            let outputs: Vec<(&str, &[i64])> = outputs.collect();
+            let network = network(&outputs, &["Sigmoid"], 0);
+            guesses(&network, "yolov8_raw", &Vec::from_iter(wanted));
+            if wanted.is_some() && kinds.len() > 1 {
+                let names = |kind: &str| [80, 40, 20].map(|side| format!("{kind}{side}")).to_vec();
+                assert_eq!(tensors(&network, "yolov8_raw"), [names("c"), names("b")]);
+            }
+        }
+    }
+}
