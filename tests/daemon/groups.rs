@@ -6,7 +6,7 @@ use crate::support;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use support::daemon::{Setup, exits};
+use support::daemon::{Setup, exits, finish, stdout};
 
 /// A street; a zone about vehicles; a line about everything. The scripted detector has no trams.
 fn config(groups: &str) -> String {
@@ -133,4 +133,19 @@ fn group_without_any_label_of_the_model_is_an_error() {
     assert!(output.err.contains(wanted), "{}", output.err);
     let printed = exits(1, &mut setup.command("check")).out;
     assert!(printed.contains(wanted), "{printed}");
+}
+
+#[test]
+fn older_name_of_a_class_means_the_models() {
+    let yaml = config("{vehicle: [car, motorbike]}").replace("seed=3", "seed=4");
+    let setup = Setup::new(&yaml);
+    let wanted = "detector.groups.vehicle: in the model `motorbike` is `motorcycle`";
+    assert_once!(exits(0, &mut setup.command("run")).err => wanted);
+    let is_motorcycle = |line: &&Value| line["kind"] == "event" && line["label"] == "motorcycle";
+    let lines = setup.lines();
+    let mut found = lines.iter().filter(is_motorcycle).peekable();
+    assert!(found.peek().is_some());
+    assert!(found.all(|line| line["group"] == "vehicle"));
+    let printed = stdout(&finish(&mut setup.command("check")));
+    assert_once!(printed => wanted);
 }

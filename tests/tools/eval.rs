@@ -266,6 +266,27 @@ fn categories_that_a_label_covers_are_evaluated_as_one() {
 }
 
 #[test]
+fn older_and_newer_names_of_coco_match() {
+    if library_is_missing() {
+        return;
+    }
+    for (label, category) in [("motorbike", "motorcycle"), ("motorcycle", "motorbike")] {
+        let case = Case::new();
+        let path = case.path("model/model.yaml");
+        let yaml = fs::read_to_string(&path).expect("it was written");
+        fs::write(&path, yaml.replace("car]", &format!("{label}]"))).expect("written");
+        let mut truth = annotations();
+        truth["categories"][0]["name"] = category.into();
+        case.annotate(&truth);
+        let output = case.eval(&[]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let report = case.report();
+        assert_near(&report["networks"][0]["ap"], 67.0 / 101.0);
+        assert_eq!(report["matched_by"], "name");
+    }
+}
+
+#[test]
 fn unreadable_images_are_listed_and_excluded() {
     if library_is_missing() {
         return;

@@ -84,7 +84,7 @@ struct InitArgs {
     /// Use this output layout instead of the most likely one.
     #[arg(long, value_name = "LAYOUT")]
     layout: Option<String>,
-    /// File with the class names, one per line, in the network's order.
+    /// File with the class names in the network's order: one per line, or a list or map in YAML or JSON.
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
     /// Place of the background class among the scores of an SSD: first, last, or none where each score belongs to a class; default: none where there are as many labels as scores, else first.
