@@ -18,6 +18,9 @@ use jetwatch_types::Size;
 /// Operators after which a length depends on the image.
 const COUNTING: [&str; 3] = ["NonMaxSuppression", "NonZero", "Unique"];
 
+/// Fewer boxes say nothing about their form.
+const MIN_BOXES: usize = 20;
+
 /// The outputs of one run.
 #[derive(Debug, Clone, Default)]
 pub struct Probe {
@@ -141,16 +144,9 @@ where
 }
 
 impl Probe {
-    /// The numbers of an output of the run; `None` where it has none.
-    #[must_use]
-    pub fn values(&self, output: &str) -> Option<&[f32]> {
-        let found = self.outputs.iter().find(|found| found.name == output)?;
-        (!found.values.is_empty()).then_some(&found.values)
-    }
-
     /// Fixes the open axes of the outputs of `network` at the lengths of the run: all but the first, which is that of the
-    /// images, and those that may depend on the image.
-    pub fn fix_axes(&self, network: &mut Network) {
+    /// images, and those that may depend on the image. Notes which outputs have boxes by their corners.
+    pub fn complete(&self, network: &mut Network) {
         let counts = network.operators.iter();
         let is_counting = counts
             .clone()
@@ -164,6 +160,7 @@ impl Probe {
             if axes.len() != found.axes.len() {
                 continue;
             }
+            output.has_corners = found.has_corners();
             let last = axes.len().saturating_sub(1);
             for (at, (axis, len)) in axes.iter_mut().zip(&found.axes).enumerate() {
                 let is_fixed = match is_counting {
@@ -174,6 +171,72 @@ impl Probe {
                     *axis = Axis::Fixed(*len);
                 }
             }
+        }
+    }
+}
+
+impl ProbedOutput {
+    /// Whether the first four numbers of nearly all boxes are left, top, right and bottom: the third is above the first and the
+    /// fourth above the second. Of centers and sizes that is not so in the right and lower parts of the image.
+    fn has_corners(&self) -> bool {
+        let [.., rows, columns] = *self.axes.as_slice() else {
+            return false;
+        };
+        let (rows, columns) = (rows as usize, columns as usize);
+        // Boxes are more than the numbers of one.
+        let (count, numbers, step, next) = match rows >= columns {
+            true => (rows, columns, columns, 1),
+            false => (columns, rows, 1, columns),
+        };
+        if count < MIN_BOXES || numbers < 4 || self.values.len() < rows * columns {
+            return false;
+        }
+        let at = |index: usize, number: usize| self.values[index * step + number * next];
+        let ascends =
+            |index: &usize| at(*index, 2) > at(*index, 0) && at(*index, 3) > at(*index, 1);
+        (0..count).filter(ascends).count() * 100 >= count * 99
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn corners_ascend_in_rows_and_in_planes() {
+        let of = |numbers: [f32; 4]| numbers.into_iter().chain([0.5, 0.1]);
+        let centers = |index: u16| of([f32::from(index * 10), f32::from(index * 5), 30.0, 20.0]);
+        let corners = |index: u16| {
+            of([
+                f32::from(index * 10),
+                f32::from(index * 5),
+                f32::from(index * 10 + 30),
+                f32::from(index * 5 + 20),
+            ])
+        };
+        for (values, wanted) in [
+            ((0..50).flat_map(centers).collect::<Vec<f32>>(), false),
+            ((0..50).flat_map(corners).collect(), true),
+        ] {
+            let rows = ProbedOutput {
+                name: "boxes".to_owned(),
+                axes: vec![1, 50, 6],
+                values,
+            };
+            assert_eq!(rows.has_corners(), wanted);
+            let planes = (0..6).flat_map(|number| (0..50).map(move |index| index * 6 + number));
+            let values = planes.map(|at| rows.values[at]).collect();
+            let planes = ProbedOutput {
+                axes: vec![1, 6, 50],
+                values,
+                ..rows
+            };
+            assert_eq!(planes.has_corners(), wanted);
+            let few = ProbedOutput {
+                axes: vec![1, 10, 6],
+                ..planes
+            };
+            assert!(!few.has_corners());
         }
     }
 }

@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(advice(&boxes(320.0), fine), None);
         let unit = advice(&boxes(1.0), fine).expect("too small");
         assert!(
-            unit.contains("at most 1.0") && unit.contains("boxes_are to normalized"),
+            unit.contains("within 1.1 pixels") && unit.contains("boxes_are to normalized"),
             "{unit}"
         );
         let far = advice(&boxes(320.0 * 320.0), fine).expect("too large");

@@ -296,7 +296,7 @@ fn complete(
     for size in sizes {
         match probe::probe(options.file, bytes, &network, size) {
             Ok(found) => {
-                found.fix_axes(&mut network);
+                found.complete(&mut network);
                 if known.is_none() {
                     notes.push(format!(
                         "The network takes images of any size: {size} is used. Give another with --size."

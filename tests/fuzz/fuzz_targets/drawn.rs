@@ -115,6 +115,7 @@ fn layout(
                 shape.reverse();
             }
             let planes = layouts::yolov8::Planes {
+                corners: false,
                 transposed,
                 mask_coefficients: 2,
                 box_unit: BoxUnit::Pixels,

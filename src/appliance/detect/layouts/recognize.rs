@@ -270,6 +270,8 @@ pub(super) struct Output<'a> {
     pub(super) axes: Vec<Option<u64>>,
     /// The operator that computes it.
     pub(super) made_by: Option<&'a str>,
+    /// Whether a run gave boxes by their corners.
+    pub(super) has_corners: bool,
 }
 
 /// The only output, `[rows, columns]`.
@@ -629,6 +631,7 @@ impl<'a> Output<'a> {
                 })
                 .collect(),
             made_by: tensor.made_by.as_deref(),
+            has_corners: tensor.has_corners,
         })
     }
 

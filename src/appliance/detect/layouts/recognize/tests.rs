@@ -28,6 +28,7 @@ pub(in super::super) fn network(outputs: Shapes<'_>, operators: &[&str], names: 
             Err(_) => Axis::Open("n".to_owned()),
         };
         Tensor {
+            has_corners: false,
             name: name.to_owned(),
             element: Some(Element::FLOAT),
             axes: Some(axes.iter().map(axis).collect()),
