@@ -132,27 +132,18 @@ pub(super) fn create_decoder(
         kind: "output",
         key: "",
     };
-    let rows_vary = spec.output.layout.rows_vary();
-    let per_image = |(name, shape): (&String, &RunShape)| match shape.axes.split_first() {
-        Some(_) if rows_vary && shape.axes.len() == 2 => Ok((shape.element, shape.axes.clone())),
-        Some((batch, axes)) if *batch == slots => Ok((shape.element, axes.to_vec())),
-        _ => {
-            let found = format!("{:?} in a run", shape.axes);
-            let expected = format!("[{slots}, …]");
-            Err(side.error(name, found, &expected, BATCH_ADVICE))
-        }
-    };
-    let found: Vec<(DType, Vec<usize>)> = spec
-        .output
-        .tensors
+    let axes_of_run: Vec<&[usize]> = shapes.iter().map(|shape| shape.axes.as_slice()).collect();
+    let axes_of_image = spec.output.axes_of_image(&axes_of_run, slots);
+    let axes_of_image = axes_of_image.map_err(|tensor| {
+        let found = format!("{:?} in a run", axes_of_run[tensor]);
+        let expected = format!("[{slots}, …]");
+        side.error(&spec.output.tensors[tensor], found, &expected, BATCH_ADVICE)
+    })?;
+    let shapes: Vec<TensorShape<'_>> = shapes
         .iter()
-        .zip(shapes)
-        .map(per_image)
-        .collect::<Result<_, _>>()?;
-    let shapes: Vec<TensorShape<'_>> = found
-        .iter()
-        .map(|(element, axes)| TensorShape {
-            element: *element,
+        .zip(axes_of_image)
+        .map(|(shape, axes)| TensorShape {
+            element: shape.element,
             axes,
         })
         .collect();

@@ -313,26 +313,22 @@ impl<'a> DecodeSession<'a> {
                 names.join(", ")
             ));
         }
-        let rows_vary = self.spec.output.layout.rows_vary();
-        let without_batch = |(header, name): (&TensorHeader, &String)| {
-            let axes = match header.shape.split_first() {
-                Some(_) if rows_vary && header.shape.len() == 2 => header.shape.clone(),
-                Some((1, axes)) => axes.to_vec(),
-                _ => {
-                    return Err(format!(
-                        "output `{name}` has the shape {:?}, expected one image: [1, …]",
-                        header.shape
-                    ));
-                }
-            };
-            Ok((header.element.into(), axes))
-        };
-        request
+        let axes_of_run: Vec<&[usize]> = request
             .tensors
             .iter()
-            .zip(names)
-            .map(without_batch)
-            .collect()
+            .map(|header| header.shape.as_slice())
+            .collect();
+        let axes = self.spec.output.axes_of_image(&axes_of_run, 1);
+        let axes = axes.map_err(|tensor| {
+            format!(
+                "output `{}` has the shape {:?}, expected one image: [1, …]",
+                names[tensor], axes_of_run[tensor]
+            )
+        })?;
+        let tensors = request.tensors.iter().zip(axes);
+        Ok(tensors
+            .map(|(header, axes)| (header.element.into(), axes.to_vec()))
+            .collect())
     }
 
     fn create(&self, shapes: &Shapes) -> Result<Box<dyn OutputDecoder>, String> {

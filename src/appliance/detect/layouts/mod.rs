@@ -218,7 +218,7 @@ pub trait OutputLayout: Any + Debug + Send + Sync {
     }
 
     /// Whether the output has one row per object, so that its length differs from image to image. Such a network
-    /// takes one image at a time, and its tensor may be without a batch axis.
+    /// takes one image at a time, and its tensors may be without a batch axis.
     fn rows_vary(&self) -> bool {
         false
     }
@@ -231,6 +231,34 @@ pub struct OutputSpec {
     pub tensors: Vec<String>,
     /// Layout of the boxes.
     pub layout: Arc<dyn OutputLayout>,
+}
+
+impl OutputSpec {
+    /// Whether the tensors have a batch axis, where the first of them has this number of axes.
+    #[must_use]
+    pub fn has_batch_axis(&self, axes_of_first: usize) -> bool {
+        !self.layout.rows_vary() || axes_of_first != 2
+    }
+
+    /// The axes of each tensor of one image, where a run of `slots` images has these.
+    ///
+    /// # Errors
+    /// Index of the tensor whose first axis is not `slots`.
+    pub fn axes_of_image<'a>(
+        &self,
+        axes_of_run: &[&'a [usize]],
+        slots: usize,
+    ) -> Result<Vec<&'a [usize]>, usize> {
+        let has_batch = self.has_batch_axis(axes_of_run.first().map_or(0, |axes| axes.len()));
+        let of_image = |(tensor, axes): (usize, &&'a [usize])| match axes.split_first() {
+            _ if !has_batch => Ok(*axes),
+            Some((batch, axes)) if *batch == slots => Ok(axes),
+            // A count of the only image.
+            None if self.layout.rows_vary() => Ok(*axes),
+            _ => Err(tensor),
+        };
+        axes_of_run.iter().enumerate().map(of_image).collect()
+    }
 }
 
 /// Layouts are equal when all their parameters are, which their debug text contains.

@@ -44,15 +44,21 @@ pub(super) fn max_batch(engine: &Engine, spec: &ModelSpec) -> usize {
         .map_or(1, |max| max.max(1))
 }
 
-/// Type and shape of each output of the layout in a run of `slots` images. All axes but the batch axis must be fixed.
+/// Type and shape of each output of the layout in a run of `slots` images. All axes but the batch axis, if there is one,
+/// must be fixed.
 pub(super) fn output_shapes(
     engine: &Engine,
     spec: &ModelSpec,
     path: &Path,
     slots: usize,
 ) -> Result<Vec<RunShape>, DetectError> {
+    let info_of = |name: &String| engine.tensors().find(|info| info.name == *name);
+    let first = spec.output.tensors.first().and_then(info_of);
+    let has_batch = spec
+        .output
+        .has_batch_axis(first.map_or(0, |info| info.shape.len()));
     let of = |name: &String| {
-        let info = engine.tensors().find(|info| info.name == *name);
+        let info = info_of(name);
         let found = info.map_or(&[][..], |info| info.shape.as_slice());
         let refuse = |expected: &str, advice: &str| DetectError::Tensor {
             path: path.to_owned(),
@@ -73,7 +79,7 @@ pub(super) fn output_shapes(
             }
         };
         let axes = found.iter().enumerate().map(|(index, axis)| match axis {
-            -1 if index == 0 => Some(slots),
+            -1 if index == 0 && has_batch => Some(slots),
             axis => usize::try_from(*axis).ok(),
         });
         let axes = axes.collect::<Option<Vec<usize>>>().ok_or_else(|| {
