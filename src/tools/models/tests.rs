@@ -14,6 +14,7 @@ use super::*;
 
 mod classifiers;
 mod labels;
+mod finished;
 mod ssd;
 
 fn tensor(name: &str, element: Element, axes: &[i64]) -> Tensor {

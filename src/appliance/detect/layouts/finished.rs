@@ -1,205 +1,103 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Detections that the network has suppressed already, one row for each. Pure; the only code that knows this layout.
+//! Detections that the network has suppressed already. Pure; the only code that knows this layout.
 //!
-//! `[N, K]`, where `columns` in `model.yaml` names the `K` numbers of a row:
+//! A row `[K]` for each of `N` detections, where `columns` in `model.yaml` names the `K` numbers of a row:
 //!
 //! ```text
-//! left top right bottom score class             YOLOv10, YOLO26, Ultralytics' nms=True, DeepStream-Yolo
+//! left top right bottom score class             YOLOv10, YOLO26, Ultralytics' nms=True, EfficientDet; DeepStream-Yolo, not suppressed
 //! ignored left top right bottom class score     YOLOv7 with its suppression: the first is the number of the image
+//! ignored left top right bottom score class     YOLO-NAS in its flat format
+//! ignored top left bottom right score class     EfficientDet by its authors
 //! ignored class score left top right bottom     DetectionOutput of SSDs, normalized
 //! class score left top right bottom             PaddlePaddle's suppression
 //! ```
 //!
-//! Rows that only fill the tensor have a score of 0 or a class below 0.
+//! Scores and classes may be tensors of their own, and the number of valid rows may be another:
+//!
+//! ```text
+//! boxes [N, K]   scores [N]   classes [N]   count [1]
+//! ```
+//!
+//! Rows that only fill the tensors have a score of 0 or a class below 0, or are behind the count.
 
 use std::sync::Arc;
 
-use jetwatch_config::{Map, Section, ValueType};
+use jetwatch_config::Section;
 
-use super::keys::{BoxesAreKey, TensorForm, UNITS};
-use super::recognize::{self, Certainty, MAX_OBJECTS, Outputs, Recognized, THREE};
+use self::keys::{BoxForm, Columns, FinishedKeys, PADDLE};
+use super::keys::{BoxesAreKey, TensorForm, optional, single};
 use super::{CENTERED, DETECTOR, Layout, OutputLayout};
 use crate::decoders::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
 use crate::decoders::candidates::{CandidateCollector, is_valid};
-use crate::decoders::tensors::{check_axes, check_count};
+use crate::decoders::tensors::{check_axes, check_count, floats};
 use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
-use crate::yaml_values::invalid;
 use crate::{Candidate, ClassFilter};
-use jetwatch_types::Size;
+use jetwatch_types::{Size, Xyxy};
+
+pub(super) mod keys;
+mod recognize;
 
 /// The layout.
 pub const FINISHED: Layout = Layout {
     name: "finished",
     networks: "YOLOv10, YOLO26, exports with suppression in the network",
-    needs: "one output [N, K] with a row for each detection, whose numbers are as columns names them",
+    needs: "one output [N, K] with a row for each detection, whose numbers are as columns names them, or boxes [N, 4], scores [N] \
+            and classes [N], perhaps with a count",
     input: CENTERED,
     needs_suppression: false,
-    tensors: &[TensorForm::Name],
+    tensors: &[
+        TensorForm::Name,
+        TensorForm::Roles(&[
+            single(BOXES),
+            optional(SCORES),
+            optional(CLASSES),
+            optional(COUNT),
+        ]),
+    ],
     keys: &[BoxesAreKey::KEYS, FinishedKeys::KEYS],
-    read: |map, _, _| {
-        let keys = FinishedKeys::from_map(map)?;
-        let box_unit = match map.get("boxes_are") {
-            Some(node) => node.one_of(&UNITS)?,
-            None => BoxUnit::Pixels,
-        };
-        let ultralytics = || Columns::new(&ULTRALYTICS).expect("complete");
-        Some(Arc::new(FinishedRows {
-            columns: keys.columns.unwrap_or_else(ultralytics),
-            first_class: keys.first_class,
-            rows: keys.rows,
-            box_unit,
-        }))
-    },
-    recognize: |outputs| recognize(outputs).into_iter().collect(),
+    read: |map, tensors, _| Some(Arc::new(keys::read(map, tensors)?)),
+    recognize: |outputs| recognize::recognize(outputs).into_iter().collect(),
     ..DETECTOR
 };
 
-/// Of the layout `finished`.
-#[derive(Section)]
-pub(crate) struct FinishedKeys {
-    /// Layout finished: what the numbers of a row are, in their order: score, class, and either left, top, right and bottom or center_x, center_y, width and height; `ignored` stands for a number that is not used. Without class, all detections have the first label. Default: [left, top, right, bottom, score, class].
-    #[key(value = COLUMNS, read = read_columns)]
-    columns: Option<Columns>,
-    /// Layout finished: number of the class with the first label. 1 where 0 is the background.
-    #[key(range = 0..=1, default = 0)]
-    first_class: u32,
-    /// Layout finished: rows of each image, where their number is fixed. Default: it differs, and the network takes one image at a time.
-    #[key(range = 1..=100_000)]
-    rows: Option<usize>,
-}
+/// The roles of the tensors.
+pub(super) const BOXES: &str = "boxes";
+pub(super) const SCORES: &str = "scores";
+pub(super) const CLASSES: &str = "classes";
+pub(super) const COUNT: &str = "count";
 
-const COLUMNS: ValueType = ValueType::Other {
-    form: "a list of left, top, right, bottom, center_x, center_y, width, height, score, class and ignored",
-    schema: r#"{"type": "array", "minItems": 5, "items": {"enum": ["left", "top", "right", "bottom", "center_x", "center_y", "width", "height", "score", "class", "ignored"]}}"#,
-};
-
-/// The places of a box's edges in a list of columns.
-const CORNERS: [&str; 4] = ["left", "top", "right", "bottom"];
-const CENTER: [&str; 4] = ["center_x", "center_y", "width", "height"];
-const IGNORED: &str = "ignored";
-
-/// Where the numbers are in a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Columns {
-    /// Numbers of a row.
-    count: usize,
-    /// Of the corners, or of center and size.
-    box_of: [usize; 4],
-    is_center: bool,
-    score: usize,
-    class: Option<usize>,
-}
-
-/// The columns of Ultralytics' exports.
-const ULTRALYTICS: [&str; 6] = ["left", "top", "right", "bottom", "score", "class"];
-/// Those of YOLOv7's.
-const YOLOV7: [&str; 7] = [IGNORED, "left", "top", "right", "bottom", "class", "score"];
-/// Those of PaddlePaddle's.
-const PADDLE: [&str; 6] = ["class", "score", "left", "top", "right", "bottom"];
-
-impl Columns {
-    /// # Errors
-    /// What is missing or given twice.
-    fn new(names: &[&str]) -> Result<Self, String> {
-        let place = |wanted: &str| names.iter().position(|name| *name == wanted);
-        let twice = |name: &&str| names.iter().filter(|other| other == &name).count() > 1;
-        if let Some(name) = names.iter().find(|name| **name != IGNORED && twice(name)) {
-            return Err(format!("{name} given twice"));
-        }
-        let is_center = CENTER.iter().any(|name| place(name).is_some());
-        let (wanted, other) = match is_center {
-            true => (CENTER, CORNERS),
-            false => (CORNERS, CENTER),
-        };
-        if other.iter().any(|name| place(name).is_some()) {
-            return Err("corners given together with a center".to_owned());
-        }
-        let required = |name: &str| place(name).ok_or_else(|| format!("{name} missing"));
-        let mut box_of = [0; 4];
-        for (place, name) in box_of.iter_mut().zip(wanted) {
-            *place = required(name)?;
-        }
-        Ok(Self {
-            count: names.len(),
-            box_of,
-            is_center,
-            score: required("score")?,
-            class: place("class"),
-        })
-    }
-}
-
-fn read_columns(map: &Map<'_>) -> Option<Option<Columns>> {
-    let known = [&CORNERS[..], &CENTER, &["score", "class", IGNORED]].concat();
-    let words: Vec<(&str, &str)> = known.into_iter().map(|word| (word, word)).collect();
-    let Some(node) = map.get("columns") else {
-        return Some(None);
-    };
-    let names = node.items("a list of words")?;
-    let names: Vec<Option<&str>> = names.iter().map(|name| name.one_of(&words)).collect();
-    let names: Vec<&str> = names.into_iter().collect::<Option<_>>()?;
-    let expected = "score, class, and left, top, right, bottom or center_x, center_y, width, height, each once";
-    match Columns::new(&names) {
-        Ok(columns) => Some(Some(columns)),
-        Err(what) => invalid(&node, &what, expected),
-    }
-}
-
-/// One output of 6 or 7 numbers for each of a few rows, or behind an operator of suppression.
-fn recognize(outputs: &Outputs<'_>) -> Option<Recognized> {
-    let [output] = outputs.list.as_slice() else {
-        return None;
-    };
-    let is_behind = outputs.is_behind_suppression();
-    let (rows, width) = match *output.axes.as_slice() {
-        [Some(rows), Some(width)] if is_behind || rows <= MAX_OBJECTS => (Some(rows), width),
-        // The number of rows differs; where there is no batch axis, it is the first.
-        [None, Some(width)] | [Some(width)] if is_behind => (None, width),
-        _ => return None,
-    };
-    let columns: &[&str] = match width {
-        6 if outputs.is_paddle() => &PADDLE,
-        6 => &ULTRALYTICS,
-        7 if is_behind => &YOLOV7,
-        _ => return None,
-    };
-    let is_grid = rows.is_some_and(|rows| rows % outputs.cells(&THREE).max(1) == 0);
-    let is_doubtful = is_grid || outputs.is_paddle() || outputs.noted_classes() == width - 4;
-    let (certainty, why) = match (is_behind, is_doubtful) {
-        (true, false) => (Certainty::Certain, ", behind a suppression"),
-        (false, false) => (Certainty::Likely, ""),
-        (_, true) => (Certainty::Possible, ""),
-    };
-    let reason = format!("output {}: rows of {width} numbers{why}", output.shape());
-    let tensors = vec![recognize::single("name", output)];
-    let classes = outputs.noted_classes();
-    let mut parameters = vec![("columns", format!("[{}]", columns.join(", ")))];
-    parameters.extend(rows.map(|rows| ("rows", rows.to_string())));
-    Some(Recognized {
-        parameters,
-        ..Recognized::new(certainty, classes, tensors, reason)
-    })
-}
-
-/// One tensor of finished detections.
+/// Finished detections as `model.yaml` describes them.
 #[derive(Debug, Clone)]
 pub struct FinishedRows {
+    /// Those of the tensors, in their order; `boxes` is one of them.
+    roles: Vec<&'static str>,
     columns: Columns,
     first_class: u32,
     /// Of each image; `None`: they differ.
     rows: Option<usize>,
+    suppressed: bool,
     box_unit: BoxUnit,
 }
 
 impl FinishedRows {
-    /// As PaddlePaddle exports them, in pixels.
+    /// One tensor as PaddlePaddle exports it, in pixels.
     #[must_use]
     pub fn paddle() -> Self {
+        Self::new(&[BOXES], &PADDLE, BoxUnit::Pixels)
+    }
+
+    /// Tensors of `roles`, as they are suppressed by the network.
+    ///
+    /// # Panics
+    /// The columns are not complete.
+    fn new(roles: &[&'static str], columns: &[&str], box_unit: BoxUnit) -> Self {
         Self {
-            columns: Columns::new(&PADDLE).expect("complete"),
+            roles: roles.to_vec(),
+            columns: Columns::new(columns, roles).expect("complete"),
             first_class: 0,
             rows: None,
-            box_unit: BoxUnit::Pixels,
+            suppressed: true,
+            box_unit,
         }
     }
 }
@@ -219,51 +117,150 @@ impl OutputLayout for FinishedRows {
     }
 }
 
-/// Finished detections, one per row.
+/// Where one number of each row is: in `tensor` from `first` on, in steps of `step`.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    tensor: usize,
+    first: usize,
+    step: usize,
+}
+
+impl Place {
+    fn index(self, row: usize) -> usize {
+        self.first + row * self.step
+    }
+}
+
+/// Finished detections.
 #[derive(Debug, Clone)]
 pub struct Finished {
+    /// Index of their tensor.
+    boxes: usize,
     columns: Columns,
+    score: Place,
+    class: Option<Place>,
+    /// Index of the tensor.
+    count: Option<usize>,
     first_class: u32,
     classes: usize,
+    suppressed: bool,
     unit: [f32; 2],
 }
 
 impl Finished {
-    /// A decoder for the tensor `shapes`.
+    /// A decoder for the tensors `shapes`. Axes of length 1 do not matter, but that of the rows.
     ///
     /// # Errors
-    /// There is not exactly one tensor of rows with as many numbers as columns are named.
+    /// There is not one tensor for each role, a row of boxes does not have as many numbers as columns are named, or another
+    /// tensor does not have one number for each box.
     pub fn new(
         layout: &FinishedRows,
         input: Size,
         classes: usize,
         shapes: &[TensorShape<'_>],
     ) -> Result<Self, Mismatch> {
-        let columns = layout.columns;
-        check_count(shapes, 1, "finished boxes")?;
-        let advice = "one tensor with a row for each detection is read; name the numbers of a row in columns of model.yaml";
+        let (roles, columns) = (&layout.roles, layout.columns);
+        check_count(shapes, roles.len(), &roles.join(", "))?;
+        let tensor_of = |wanted: &str| roles.iter().position(|role| *role == wanted);
+        let boxes = tensor_of(BOXES).expect("every form has them");
+        let lens: Vec<[usize; 1]> = shapes
+            .iter()
+            .map(|shape| [shape.axes.iter().product()])
+            .collect();
+        let matrix = matrix(shapes[boxes].axes);
+        let mut flat: Vec<TensorShape<'_>> = shapes
+            .iter()
+            .zip(&lens)
+            .map(|(shape, len)| TensorShape {
+                axes: len,
+                ..*shape
+            })
+            .collect();
+        flat[boxes].axes = matrix.as_ref().map_or(shapes[boxes].axes, |axes| axes);
+        let advice = "a row for each detection is read: name the numbers of a row in columns of model.yaml; scores and classes that \
+                      have tensors of their own have one number for each row";
         let wanted = [(layout.rows, "boxes"), (Some(columns.count), "numbers")];
-        check_axes(shapes, 0, DType::F32, &wanted, advice)?;
+        check_axes(&flat, boxes, DType::F32, &wanted, advice)?;
+        let rows = flat[boxes].axes[0];
+        for (tensor, role) in roles.iter().enumerate() {
+            let (element, len) = match *role {
+                BOXES => continue,
+                SCORES => (DType::F32, rows),
+                COUNT => (shapes[tensor].element, 1),
+                _ => (shapes[tensor].element, rows),
+            };
+            check_axes(&flat, tensor, element, &[(Some(len), "boxes")], advice)?;
+        }
+        let place = |column: Option<usize>, role| {
+            let in_row = column.map(|first| Place {
+                tensor: boxes,
+                first,
+                step: columns.count,
+            });
+            in_row.or_else(|| {
+                Some(Place {
+                    tensor: tensor_of(role)?,
+                    first: 0,
+                    step: 1,
+                })
+            })
+        };
         Ok(Self {
+            boxes,
             columns,
+            score: place(columns.score, SCORES).expect("the columns were checked"),
+            class: place(columns.class, CLASSES),
+            count: tensor_of(COUNT),
             first_class: layout.first_class,
             classes,
+            suppressed: layout.suppressed,
             unit: layout.box_unit.pixels(input),
         })
     }
 
-    /// The label's number for `class`; `None` without a label. A fractional class is invalid.
-    fn label(&self, class: f32) -> Option<u16> {
-        // NaN becomes 0 here, and is unequal to it.
-        let whole = class as u32;
-        let label = whole.checked_sub(self.first_class)?;
-        let has_label = whole as f32 == class && (label as usize) < self.classes;
+    /// The label's number for `class`; `None` without a label.
+    fn label(&self, class: i64) -> Option<u16> {
+        let label = usize::try_from(class - i64::from(self.first_class)).ok()?;
         // There are at most 10 000 labels.
-        has_label.then_some(label as u16)
+        (label < self.classes).then_some(label as u16)
+    }
+
+    /// The box in these numbers of its form, in input pixels.
+    fn xyxy(&self, raw: [f32; 4]) -> Xyxy {
+        let [left, top, width, height] = raw;
+        match self.columns.form {
+            BoxForm::Corners => from_corners(raw, self.unit),
+            BoxForm::Center => from_center(raw, self.unit),
+            BoxForm::CornerAndSize => {
+                from_corners([left, top, left + width, top + height], self.unit)
+            }
+        }
+    }
+}
+
+/// Rows and columns of a tensor with these axes, if no further axis is longer than 1.
+fn matrix(axes: &[usize]) -> Option<[usize; 2]> {
+    let (columns, rows) = axes.split_last()?;
+    let long = rows.iter().filter(|axis| **axis != 1).count();
+    (!rows.is_empty() && long <= 1).then(|| [rows.iter().product(), *columns])
+}
+
+/// The number at `index`, if it is whole.
+fn whole(tensor: TensorView<'_>, index: usize) -> Option<i64> {
+    match tensor {
+        TensorView::I32(numbers) => Some(i64::from(numbers[index])),
+        TensorView::I64(numbers) => Some(numbers[index]),
+        TensorView::F32(numbers) => {
+            // NaN becomes 0 here, and is unequal to it.
+            let number = numbers[index] as i64;
+            (number as f32 == numbers[index]).then_some(number)
+        }
     }
 }
 
 impl OutputDecoder for Finished {
+    /// A count that is negative, above the number of rows or not whole is reported as a number that is not finite: the whole
+    /// output of such an image is unreliable.
     fn decode(
         &self,
         tensors: &[TensorView<'_>],
@@ -272,63 +269,75 @@ impl OutputDecoder for Finished {
         candidates: &mut Vec<Candidate>,
     ) -> DecodeDiagnostics {
         let mut collector = CandidateCollector::new(threshold, filter, candidates);
-        let TensorView::F32(numbers) = tensors[0] else {
-            panic!("the tensor was checked to hold 32-bit floats");
-        };
         let columns = &self.columns;
-        assert_eq!(numbers.len() % columns.count, 0, "whole rows");
-        for (index, row) in numbers.chunks_exact(columns.count).enumerate() {
-            let first = index * columns.count;
-            let class = columns.class.map(|column| row[column]);
+        let rows = tensors[self.boxes].len() / columns.count;
+        let boxes = floats(tensors, self.boxes, rows * columns.count);
+        let scores = floats(tensors, self.score.tensor, rows * self.score.step);
+        if let Some(place) = self.class {
+            assert_eq!(tensors[place.tensor].len(), rows * place.step, "classes");
+        }
+        let mut count = rows;
+        if let Some(tensor) = self.count {
+            let given = whole(tensors[tensor], 0).and_then(|count| usize::try_from(count).ok());
+            let Some(given) = given.filter(|count| *count <= rows) else {
+                collector.report_non_finite(tensor, 0);
+                return collector.decoded;
+            };
+            count = given;
+        }
+        for row in 0..count {
+            let class = match self.class {
+                Some(place) => whole(tensors[place.tensor], place.index(row)),
+                None => Some(i64::from(self.first_class)),
+            };
             // Rows that only fill the tensor have no valid score either.
-            if class.is_some_and(|class| class < 0.0 && class.is_finite()) {
+            if self.count.is_none() && class.is_some_and(|class| class < 0) {
                 continue;
             }
-            let score = row[columns.score];
+            let at = self.score.index(row);
+            let score = scores[at];
             if !is_valid(score) {
-                collector.report_invalid(0, [(first + columns.score, score)].into_iter());
+                collector.report_invalid(self.score.tensor, [(at, score)].into_iter());
                 continue;
             }
             if score < collector.threshold {
                 continue;
             }
-            let class = class.unwrap_or(self.first_class as f32);
-            let Some(label) = self.label(class) else {
-                collector.report_unknown_class(0, first + columns.class.unwrap_or_default());
+            let Some(label) = class.and_then(|class| self.label(class)) else {
+                // Without classes, every row has the first label.
+                let place = self.class.unwrap_or(self.score);
+                collector.report_unknown_class(place.tensor, place.index(row));
                 continue;
             };
-            let raw = columns.box_of.map(|column| row[column]);
-            let xyxy = match columns.is_center {
-                true => from_center(raw, self.unit),
-                false => from_corners(raw, self.unit),
-            };
+            let first = row * columns.count;
+            let raw = columns.box_of.map(|column| boxes[first + column]);
+            let xyxy = self.xyxy(raw);
             if let Some(place) = first_unbounded(&raw, &xyxy) {
-                collector.report_non_finite(0, first + columns.box_of[place]);
+                collector.report_non_finite(self.boxes, first + columns.box_of[place]);
                 continue;
             }
-            collector.push(index, label, score, xyxy);
+            collector.push(row, label, score, xyxy);
         }
         collector.decoded
     }
 
     fn needs_suppression(&self) -> bool {
-        false
+        !self.suppressed
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::keys::{CORNER_AND_SIZE, CORNERS, IGNORED, ULTRALYTICS, YOLOV7};
     use super::*;
-    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused, place};
+    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused, decode, place};
 
     const INPUT: Size = Size::new(64, 32);
 
     fn layout(columns: &[&str], box_unit: BoxUnit, first_class: u32) -> FinishedRows {
         FinishedRows {
-            columns: Columns::new(columns).expect("complete"),
             first_class,
-            rows: None,
-            box_unit,
+            ..FinishedRows::new(&[BOXES], columns, box_unit)
         }
     }
 
@@ -429,31 +438,180 @@ mod tests {
         ]);
     }
 
+    const F32: DType = DType::F32;
+    const I32: DType = DType::I32;
+    const I64: DType = DType::I64;
+
+    /// A decoder for tensors of these types and axes.
+    fn of_parts(
+        layout: &FinishedRows,
+        tensors: &[(DType, &[usize])],
+    ) -> Result<Finished, Mismatch> {
+        let shapes: Vec<_> = tensors
+            .iter()
+            .map(|&(element, axes)| TensorShape { element, axes })
+            .collect();
+        Finished::new(layout, INPUT, 2, &shapes)
+    }
+
+    fn parts(roles: &[&'static str], columns: &[&str], box_unit: BoxUnit) -> FinishedRows {
+        FinishedRows::new(roles, columns, box_unit)
+    }
+
+    /// Axes and numbers of each tensor.
+    type Tensors<'a> = Vec<(&'a [usize], TensorView<'a>)>;
+
+    /// The same two detections in tensors of their own, as four families write them, before a row that only fills them.
     #[test]
-    fn incomplete_columns_are_named() {
-        for (columns, wanted) in [
-            (
-                &["left", "top", "right", "score", "class"][..],
-                "bottom missing",
-            ),
-            (
-                &["left", "top", "right", "bottom", "class"],
-                "score missing",
-            ),
-            (
-                &["left", "left", "right", "bottom", "score"],
-                "left given twice",
-            ),
-            (
-                &["left", "top", "center_x", "bottom", "score"],
-                "corners given together with a center",
-            ),
-            (
-                &["center_x", "center_y", "width", "score", "class"],
-                "height missing",
-            ),
-        ] {
-            assert_eq!(Columns::new(columns), Err(wanted.to_owned()));
+    fn tensors_of_each_role_are_read_together() {
+        let wanted = [
+            candidate(0, 1, 0.9, [16.0, 8.0, 32.0, 24.0]),
+            candidate(1, 0, 0.3, [0.0, 0.0, 64.0, 32.0]),
+        ];
+        let top_first = ["top", "left", "bottom", "right"];
+        let pixels: &[f32] = &[
+            16.0, 8.0, 32.0, 24.0, 0.0, 0.0, 64.0, 32.0, 0.0, 0.0, 9.0, 9.0,
+        ];
+        let sizes: &[f32] = &[
+            16.0, 8.0, 16.0, 16.0, 0.0, 0.0, 64.0, 32.0, 0.0, 0.0, 9.0, 9.0,
+        ];
+        let shares: &[f32] = &[
+            0.25, 0.25, 0.75, 0.5, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.5, 0.5,
+        ];
+        let scored: &[f32] = &[
+            16.0, 8.0, 32.0, 24.0, 0.9, 0.0, 0.0, 64.0, 32.0, 0.3, 0.0, 0.0, 9.0, 9.0, 0.2,
+        ];
+        let (scores, all_high): (&[f32], &[f32]) = (&[0.9, 0.3, 0.2], &[0.9, 0.3, 0.9]);
+        let three = [BOXES, SCORES, CLASSES];
+        let four = [BOXES, SCORES, CLASSES, COUNT];
+        let view = |floats| TensorView::F32(floats);
+        #[rustfmt::skip]
+        let cases: [(FinishedRows, u32, Tensors<'_>); 7] = [
+            (parts(&three, &CORNERS, BoxUnit::Pixels), 1,
+             vec![(&[3, 4], view(pixels)), (&[3], view(scores)), (&[3], TensorView::I64(&[2, 1, 1]))]),
+            (parts(&three, &CORNERS, BoxUnit::Pixels), 0,
+             vec![(&[3, 4], view(pixels)), (&[3, 1], view(scores)), (&[3, 1], view(&[1.0, 0.0, 0.0]))]),
+            (parts(&three, &CORNER_AND_SIZE, BoxUnit::Pixels), 0,
+             vec![(&[3, 4], view(sizes)), (&[3], view(all_high)), (&[3], TensorView::I32(&[1, 0, -1]))]),
+            (parts(&four, &top_first, BoxUnit::Normalized), 1,
+             vec![(&[3, 4], view(shares)), (&[3], view(all_high)), (&[3], view(&[2.0, 1.0, 1.0])), (&[], view(&[2.0]))]),
+            (parts(&four, &top_first, BoxUnit::Normalized), 0,
+             vec![(&[1, 3, 4], view(shares)), (&[3], view(all_high)), (&[3], view(&[1.0, 0.0, 0.0])), (&[1], TensorView::I32(&[2]))]),
+            (parts(&four, &CORNERS, BoxUnit::Pixels), 0,
+             vec![(&[3, 4], view(pixels)), (&[3], view(all_high)), (&[3], TensorView::I64(&[1, 0, 0])), (&[1, 1], TensorView::I64(&[2]))]),
+            (parts(&[BOXES, CLASSES], &ULTRALYTICS[..5], BoxUnit::Pixels), 0,
+             vec![(&[3, 5], view(scored)), (&[3], TensorView::I64(&[1, 0, 0]))]),
+        ];
+        for (layout, first_class, tensors) in cases {
+            let layout = FinishedRows {
+                first_class,
+                ..layout
+            };
+            let element = |view| match view {
+                TensorView::F32(_) => F32,
+                TensorView::I32(_) => I32,
+                TensorView::I64(_) => I64,
+            };
+            let shapes: Vec<_> = tensors
+                .iter()
+                .map(|(axes, view)| (element(*view), *axes))
+                .collect();
+            let decoder = of_parts(&layout, &shapes).expect("they fit");
+            let views: Vec<TensorView<'_>> = tensors.iter().map(|(_, view)| *view).collect();
+            let found = decode(&decoder, &views, 0.3, &[], &[]);
+            let fine = DecodeDiagnostics::default();
+            assert_eq!(found, (wanted.to_vec(), fine), "{layout:?}");
         }
+        // All of one class, and left to suppress.
+        let layout = FinishedRows {
+            suppressed: false,
+            ..parts(&[BOXES, SCORES], &CORNERS, BoxUnit::Pixels)
+        };
+        let decoder = of_parts(&layout, &[(F32, &[3, 4]), (F32, &[3])]).expect("they fit");
+        let (found, _) = decode(&decoder, &[view(pixels), view(scores)], 0.3, &[], &[]);
+        assert_eq!((found[0].class, found.len()), (0, 2));
+        assert!(decoder.needs_suppression());
+        // Nothing found, in the form without a number of rows.
+        let (found, decoded) = decode(&decoder, &[view(&[]), view(&[])], 0.3, &[], &[]);
+        assert_eq!((found, decoded), (Vec::new(), DecodeDiagnostics::default()));
+    }
+
+    #[test]
+    fn invalid_numbers_of_each_tensor_are_reported_with_their_index() {
+        let layout = parts(
+            &[BOXES, SCORES, CLASSES, COUNT],
+            &["top", "left", "bottom", "right"],
+            BoxUnit::Pixels,
+        );
+        let shapes: [(DType, &[usize]); 4] = [(F32, &[2, 4]), (F32, &[2]), (F32, &[2]), (F32, &[])];
+        let decoder = of_parts(&layout, &shapes).expect("they fit");
+        let good = || [vec![1.0_f32; 8], vec![0.9; 2], vec![0.0; 2], vec![2.0]];
+        let (non_finite, unknown, beyond) = (0, 1, 2);
+        for (tensor, index, bad, kept, reported) in [
+            (0, 5, f32::NAN, 1, non_finite),
+            (1, 1, f32::INFINITY, 1, non_finite),
+            (1, 1, 7.0, 1, beyond),
+            (2, 1, 2.0, 1, unknown),
+            (2, 1, -1.0, 1, unknown),
+            (2, 1, 0.5, 1, unknown),
+            (3, 0, 3.0, 0, non_finite),
+            (3, 0, -1.0, 0, non_finite),
+            (3, 0, 1.5, 0, non_finite),
+            (3, 0, f32::NAN, 0, non_finite),
+        ] {
+            let mut numbers = good();
+            numbers[tensor][index] = bad;
+            let views = numbers.each_ref().map(|numbers| TensorView::F32(numbers));
+            let (candidates, found) = decode(&decoder, &views, 0.3, &[], &[]);
+            let places = [
+                found.first_non_finite,
+                found.first_unknown_class,
+                found.first_beyond_one,
+            ];
+            let found = (candidates.len(), places[reported]);
+            assert_eq!(
+                found,
+                (kept, place(tensor, index)),
+                "{bad} in tensor {tensor}"
+            );
+        }
+    }
+
+    #[test]
+    fn other_tensors_of_a_role_are_rejected_with_expected_tensors() {
+        let four = [BOXES, SCORES, CLASSES, COUNT];
+        let layout = FinishedRows {
+            rows: Some(3),
+            ..parts(&four, &CORNERS, BoxUnit::Pixels)
+        };
+        let good: [(DType, &[usize]); 4] = [(F32, &[3, 4]), (F32, &[3]), (I64, &[3]), (F32, &[1])];
+        assert!(of_parts(&layout, &good).is_ok());
+        #[rustfmt::skip]
+        let cases: [(usize, DType, &[usize], &str); 7] = [
+            (0, F32, &[4, 4], "float32 [3, 4]"),
+            (0, F32, &[3, 5], "float32 [3, 4]"),
+            (0, F32, &[3, 2, 4], "float32 [3, 4]"),
+            (1, F32, &[3, 2], "float32 [3]"),
+            (1, I32, &[3], "float32 [3]"),
+            (2, I64, &[4], "int64 [3]"),
+            (3, I32, &[3], "int32 [1]"),
+        ];
+        for (tensor, element, axes, expected) in cases {
+            let mut shapes = good;
+            shapes[tensor] = (element, axes);
+            let mismatch = of_parts(&layout, &shapes).expect_err(expected);
+            assert_eq!(
+                (mismatch.tensor, mismatch.expected.as_str()),
+                (tensor, expected)
+            );
+        }
+        let mismatch = of_parts(&layout, &good[..3]).expect_err("no count");
+        assert!(
+            mismatch
+                .expected
+                .contains("4 tensors (boxes, scores, classes, count)"),
+            "{}",
+            mismatch.expected
+        );
     }
 }

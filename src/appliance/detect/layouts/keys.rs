@@ -8,7 +8,7 @@ use jetwatch_config::{Map, Node, Section, ValueType};
 use super::darknet::{AnchorsKey, ScaleKey};
 use super::detectnet_v2::DetectNetParameters;
 use super::detr::NoObjectKey;
-use super::finished::FinishedKeys;
+use super::finished::keys::FinishedKeys;
 use super::gfl::GflKeys;
 use super::ssd::keys::SsdKeys;
 use super::{LAYOUTS, Layout, OutputSpec};
@@ -50,6 +50,8 @@ pub(super) struct Role {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Count {
     One,
+    /// The same, or none.
+    OneOrNone,
     /// A list, one for each grid, of the same length for all roles.
     EachGrid,
     /// The same, or no list at all.
@@ -58,6 +60,11 @@ enum Count {
 
 pub(super) const fn single(key: &'static str) -> Role {
     let count = Count::One;
+    Role { key, count }
+}
+
+pub(super) const fn optional(key: &'static str) -> Role {
+    let count = Count::OneOrNone;
     Role { key, count }
 }
 
@@ -96,7 +103,7 @@ struct TensorKeys {
     /// Boxes.
     #[key(value = TENSORS, read = elsewhere)]
     boxes: Option<()>,
-    /// Scores of the classes.
+    /// Scores of the classes. Default for finished: they are among the columns.
     #[key(value = TENSORS, read = elsewhere)]
     scores: Option<()>,
     /// Layouts yolox, yolov3, yolov4, yolov5_raw and yolov8_raw: boxes and scores of each grid in one tensor.
@@ -108,10 +115,10 @@ struct TensorKeys {
     /// Layout detr: classes of the ranked boxes.
     #[key(value = TENSORS, read = elsewhere)]
     labels: Option<()>,
-    /// Layouts efficient_nms and batched_nms: number of detections.
+    /// Layouts finished, efficient_nms and batched_nms: number of detections. Default for finished: all rows are.
     #[key(value = TENSORS, read = elsewhere)]
     count: Option<()>,
-    /// Layouts efficient_nms and batched_nms: classes of the detections.
+    /// Layouts finished, efficient_nms and batched_nms: classes of the detections. Default for finished: they are among the columns, or there is one class.
     #[key(value = TENSORS, read = elsewhere)]
     classes: Option<()>,
 }
@@ -257,6 +264,7 @@ impl TensorForm {
                     .iter()
                     .map(|role| match role.count {
                         Count::One => format!("{}: TENSOR", role.key),
+                        Count::OneOrNone => format!("{}: TENSOR or left out", role.key),
                         Count::EachGrid => format!("{}: [TENSOR, …]", role.key),
                         Count::EachGridOrNone => format!("{}: [TENSOR, …] or left out", role.key),
                     })
@@ -273,6 +281,14 @@ impl Tensors {
         self.roles.contains(&role)
     }
 
+    /// The roles that have tensors, in their order; `only` for a tensor without a role.
+    pub(super) fn roles_or(&self, only: &'static str) -> Vec<&'static str> {
+        match self.is_name() {
+            true => vec![only],
+            false => self.roles.clone(),
+        }
+    }
+
     /// Whether there is one tensor only, without a role.
     pub(super) fn is_name(&self) -> bool {
         self.roles.is_empty()
@@ -280,7 +296,7 @@ impl Tensors {
 
     fn from_name(node: &Node<'_>) -> Option<Self> {
         Some(Self {
-            names: vec![non_empty(node, TENSOR)?.to_owned()],
+            names: name_of(node)?,
             roles: Vec::new(),
             grids: 0,
         })
@@ -293,10 +309,11 @@ impl Tensors {
         let lists: Vec<Option<Vec<String>>> = roles
             .iter()
             .map(|role| match role.count {
-                Count::One => {
-                    let name = map.required(role.key, TENSOR)?;
-                    Some(vec![non_empty(&name, TENSOR)?.to_owned()])
-                }
+                Count::One => name_of(&map.required(role.key, TENSOR)?),
+                Count::OneOrNone => match map.optional(role.key) {
+                    Some(name) => name_of(&name),
+                    None => Some(Vec::new()),
+                },
                 Count::EachGrid => names_of(&map.required(role.key, GRIDS)?),
                 Count::EachGridOrNone => match map.optional(role.key) {
                     Some(list) => names_of(&list),
@@ -309,7 +326,8 @@ impl Tensors {
             let given = roles.iter().zip(&lists);
             given.filter(|(_, list)| !list.is_empty())
         };
-        let mut of_grids = given().filter(|(role, _)| role.count != Count::One);
+        let is_single = |count| matches!(count, Count::One | Count::OneOrNone);
+        let mut of_grids = given().filter(|(role, _)| !is_single(role.count));
         let grids = of_grids.next().map_or(0, |(_, list)| list.len());
         if of_grids.any(|(_, list)| list.len() != grids) {
             return invalid(
@@ -347,6 +365,10 @@ pub(super) const UNITS: [(&str, BoxUnit); 2] = [
 ];
 
 const GRIDS: &str = "a list of tensors, one for each grid";
+
+fn name_of(node: &Node<'_>) -> Option<Vec<String>> {
+    Some(vec![non_empty(node, TENSOR)?.to_owned()])
+}
 
 fn names_of(node: &Node<'_>) -> Option<Vec<String>> {
     let items = node.items(GRIDS)?;

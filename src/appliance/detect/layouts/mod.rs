@@ -38,8 +38,8 @@ use self::keys::{FileReader, TensorForm};
 pub use self::keys::{MAX_TENSORS, Tensors};
 use self::recognize::Outputs;
 pub use self::recognize::{
-    InferredLayout, Recognized, TensorRole, candidate_layouts, image_input, infer_layout,
-    input_size, names_from_metadata,
+    Certainty, InferredLayout, Recognized, TensorRole, candidate_layouts, image_input,
+    infer_layout, input_size, names_from_metadata,
 };
 use crate::decoders::{Mismatch, OutputDecoder, TensorShape};
 use crate::model::ColorOrder;

@@ -77,7 +77,7 @@ fn read(map: &Map<'_>, plugin: NmsPlugin, default: Option<BoxUnit>) -> Option<Nm
 }
 
 /// Count, boxes, scores, and classes of type `classes_are`, as TensorRT's plug-ins and compatible exporters output them.
-fn recognize(outputs: &Outputs<'_>, classes_are: Element) -> Option<Recognized> {
+pub(super) fn recognize(outputs: &Outputs<'_>, classes_are: Element) -> Option<Recognized> {
     let list = &outputs.list;
     if list.len() != 4 {
         return None;

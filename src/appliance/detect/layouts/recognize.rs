@@ -322,7 +322,7 @@ impl<'a> Outputs<'a> {
 
     fn is_suppressed(&self, matrix: &Matrix<'_>) -> bool {
         self.has_operator(&["NonMaxSuppression"])
-            || (matrix.columns == 6 && matrix.rows <= MAX_OBJECTS)
+            || (matrix.columns == 6 && (matrix.rows <= MAX_OBJECTS || self.has_best_class()))
     }
 
     /// Whether an operator of non-maximum suppression is in the network.
@@ -571,6 +571,11 @@ impl<'a> Outputs<'a> {
             Some(_) => "; but the noted class names are not as many",
             None => "",
         }
+    }
+
+    /// Whether the network chooses the best class of each box.
+    pub(super) fn has_best_class(&self) -> bool {
+        self.has_operator(&["ArgMax", "TopK"])
     }
 }
 

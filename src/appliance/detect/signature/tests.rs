@@ -180,3 +180,78 @@ fn runtime_shapes_take_precedence() {
         assert!(error.contains(wanted), "{error}\ninstead of\n{wanted}");
     }
 }
+
+/// Type and axes of an output.
+type Shape<'a> = (DType, &'a [usize]);
+
+/// Boxes, scores and classes of torchvision are without a batch axis, those of TensorFlow have one, and its count may have none.
+#[test]
+fn rows_of_one_image_need_no_batch_axis_in_any_tensor() {
+    let old = "{layout: yolox, name: output}";
+    let new = "{layout: finished, tensors: {boxes: b, scores: s, classes: c, count: n}}";
+    let spec = parse(&FULL.replacen(old, new, 1)).expect("it is right");
+    let path = Path::new("m/t.onnx");
+    let named = |name: &str, shape: &[i64]| info(name, shape);
+    let outputs = [
+        named("b", &[-1, 4]),
+        named("s", &[-1]),
+        named("c", &[-1]),
+        named("n", &[]),
+    ];
+    let inputs = [info("images", &[-1, 3, 64, 96])];
+    let axis = check_signature(&spec, path, &inputs, &outputs).map_err(|error| error.to_string());
+    assert_eq!(axis, Ok(BatchAxis::One));
+    let judged = |shapes: &[Shape<'_>]| {
+        let shape = |(element, axes): &Shape<'_>| RunShape {
+            element: *element,
+            axes: axes.to_vec(),
+        };
+        let shapes: Vec<RunShape> = shapes.iter().map(shape).collect();
+        create_decoder(&spec, path, &shapes, 1)
+            .map(drop)
+            .map_err(|error| error.to_string())
+    };
+    let (f32, i64) = (DType::F32, DType::I64);
+    for count in [&[][..], &[1], &[1, 1]] {
+        assert_eq!(
+            judged(&[(f32, &[5, 4]), (f32, &[5]), (i64, &[5]), (i64, count)]),
+            Ok(())
+        );
+        assert_eq!(
+            judged(&[(f32, &[0, 4]), (f32, &[0]), (i64, &[0]), (f32, count)]),
+            Ok(())
+        );
+        assert_eq!(
+            judged(&[
+                (f32, &[1, 5, 4]),
+                (f32, &[1, 5]),
+                (f32, &[1, 5, 1]),
+                (f32, count)
+            ]),
+            Ok(())
+        );
+    }
+    #[rustfmt::skip]
+    let cases: [([Shape<'_>; 4], &str); 3] = [
+        ([(f32, &[5, 4]), (f32, &[6]), (i64, &[5]), (i64, &[])], "output `s`: found float32 [6] for each image, expected float32 [5]"),
+        ([(f32, &[4, 5, 4]), (f32, &[4, 5]), (i64, &[4, 5]), (i64, &[4])], "output `b`: found [4, 5, 4] in a run, expected [1, …]; export"),
+        ([(f32, &[1, 5, 4]), (f32, &[5]), (i64, &[1, 5]), (i64, &[1])], "output `s`: found [5] in a run, expected [1, …]"),
+    ];
+    for (shapes, wanted) in cases {
+        let error = judged(&shapes).expect_err(wanted);
+        assert!(error.contains(wanted), "{error}\ninstead of\n{wanted}");
+    }
+    let half = TensorInfo {
+        tensor: Some((Element::Other("f16".to_owned()), vec![-1])),
+        ..named("s", &[])
+    };
+    let outputs = [
+        outputs[0].clone(),
+        half,
+        outputs[2].clone(),
+        outputs[3].clone(),
+    ];
+    let error = check_signature(&spec, path, &inputs, &outputs).expect_err("half");
+    let wanted = "output `s`: found f16 [N], expected float32, int32 or int64 [1 or N, …]; export the network with float32";
+    assert!(error.to_string().contains(wanted), "{error}");
+}

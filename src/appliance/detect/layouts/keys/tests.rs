@@ -138,6 +138,47 @@ fn every_layout_has_its_tensors_in_its_own_order() {
 }
 
 #[test]
+fn finished_boxes_have_columns_and_tensors_that_complete_each_other() {
+    let read = |text: &str| output(&format!("{{layout: finished, {text}}}"));
+    #[rustfmt::skip]
+    let cases = [
+        ("name: a", "a", r#"["boxes"]"#, "[0, 1, 2, 3], form: Corners, score: Some(4), class: Some(5)"),
+        ("name: a, columns: [left, top, width, height, class, score]", "a", r#"["boxes"]"#,
+         "[0, 1, 2, 3], form: CornerAndSize, score: Some(5), class: Some(4)"),
+        ("tensors: {scores: s, boxes: b, classes: c}", "b s c", r#"["boxes", "scores", "classes"]"#,
+         "[0, 1, 2, 3], form: Corners, score: None, class: None"),
+        ("tensors: {scores: s, boxes: b}", "b s", r#"["boxes", "scores"]"#, "[0, 1, 2, 3], form: Corners, score: None, class: None"),
+        ("tensors: {classes: c, boxes: b}", "b c", r#"["boxes", "classes"]"#, "[0, 1, 2, 3], form: Corners, score: Some(4), class: None"),
+        ("tensors: {boxes: b, count: n}", "b n", r#"["boxes", "count"]"#, "[0, 1, 2, 3], form: Corners, score: Some(4), class: Some(5)"),
+        ("tensors: {boxes: b, scores: s, classes: c, count: n}, columns: [top, left, bottom, right], boxes_are: normalized, first_class: 1", "b s c n",
+         r#"["boxes", "scores", "classes", "count"]"#, "[1, 0, 3, 2], form: Corners, score: None, class: None"),
+    ];
+    for (text, tensors, roles, columns) in cases {
+        let spec = read(text).expect(text);
+        assert_eq!(spec.tensors.join(" "), tensors, "{text}");
+        let debug = format!("{:?}", parameters_of::<FinishedRows>(&spec));
+        for wanted in [roles, columns] {
+            assert!(debug.contains(wanted), "{debug}\nwithout\n{wanted}");
+        }
+    }
+    #[rustfmt::skip]
+    let cases = [
+        ("tensors: {scores: s}", "output.tensors.boxes: missing, expected the tensor's name"),
+        ("tensors: {boxes: b, scores: b}", "tensor `b` given twice"),
+        ("tensors: {boxes: b, scores: [s]}", "output.tensors.scores: found a list"),
+        ("tensors: {boxes: b, scores: s}, columns: [left, top, right, bottom, score]", "output.columns: score given together with the tensor scores"),
+        ("tensors: {boxes: b, classes: c}, columns: [left, top, right, bottom]", "output.columns: score missing"),
+        ("tensors: {boxes: b, scores: s}, columns: [left, top, right, width]", "output.columns: right or bottom given together with width"),
+        ("tensors: {boxes: b, scores: s}, suppressed: 2", "output.suppressed: found 2, expected true or false"),
+        ("columns: [left]", "output.name: missing, expected name: TENSOR, or tensors: {boxes: TENSOR, scores: TENSOR or left out, classes: TENSOR or left out, count: TENSOR or left out}"),
+    ];
+    for (text, wanted) in cases {
+        let error = read(text).expect_err(wanted);
+        assert!(error.contains(wanted), "{error}\ninstead of\n{wanted}");
+    }
+}
+
+#[test]
 fn anchors_of_ssd_are_computed_or_read() {
     let ssd = |keys: &str| {
         let text = format!(

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How finished detections are recognized: rows, or boxes with scores and classes of their own. Pure.
+//!
+//! Shapes, types, operators and names show what a tensor is. Unit, order of the edges and number of the first class are not in
+//! the file: they are those of the exporter that the outputs look like, see [`Family`].
+
+use super::super::recognize::{
+    self as shared, Certainty, MAX_OBJECTS, Output, Outputs, Recognized, THREE,
+};
+use super::super::ssd::SSD;
+use super::super::{CENTERED, IMAGENET, Preprocessing, nms_plugin};
+use super::keys::{CLASS, CORNERS, IGNORED, PADDLE, SCORE, ULTRALYTICS, YOLOV7};
+use super::{BOXES, CLASSES, COUNT, SCORES};
+use crate::graph::{Axis, Element, Tensor};
+use jetwatch_types::Placement;
+
+/// What exports of one origin have in common.
+#[derive(Clone, Copy)]
+struct Family {
+    columns: &'static [&'static str],
+    boxes_are: &'static str,
+    first_class: u32,
+    suppressed: bool,
+    origin: Option<(&'static str, Preprocessing)>,
+    /// Part of the reason.
+    why: &'static str,
+}
+
+const ULTRALYTICS_ROWS: Family = Family {
+    columns: &ULTRALYTICS,
+    boxes_are: "pixels",
+    first_class: 0,
+    suppressed: true,
+    origin: None,
+    why: "",
+};
+/// With the coefficients of its mask behind each box.
+const SEGMENT_ROWS: Family = Family {
+    columns: &SEGMENT,
+    why: ", whose masks are not used",
+    ..ULTRALYTICS_ROWS
+};
+const SEGMENT: [&str; 38] = {
+    let mut columns = [IGNORED; 38];
+    let mut index = 0;
+    while index < ULTRALYTICS.len() {
+        columns[index] = ULTRALYTICS[index];
+        index += 1;
+    }
+    columns
+};
+const PADDLE_ROWS: Family = Family {
+    columns: &PADDLE,
+    ..ULTRALYTICS_ROWS
+};
+const YOLOV7_ROWS: Family = Family {
+    columns: &YOLOV7,
+    ..ULTRALYTICS_ROWS
+};
+const YOLO_NAS_ROWS: Family = Family {
+    columns: &[IGNORED, "left", "top", "right", "bottom", SCORE, CLASS],
+    why: ", named as of YOLO-NAS",
+    ..ULTRALYTICS_ROWS
+};
+const ONE_CLASS_ROWS: Family = Family {
+    columns: &["left", "top", "right", "bottom", SCORE],
+    ..ULTRALYTICS_ROWS
+};
+/// Of the plug-in `NMS_TRT`.
+const SSD_ROWS: Family = Family {
+    columns: &[IGNORED, CLASS, SCORE, "left", "top", "right", "bottom"],
+    boxes_are: "normalized",
+    first_class: 1,
+    why: ", as TensorRT's NMS_TRT has them: class 0 is the background",
+    ..ULTRALYTICS_ROWS
+};
+const EFFICIENTDET: Option<(&str, Preprocessing)> = Some((
+    "EfficientDet",
+    Preprocessing {
+        placement: Placement::TopLeft,
+        ..IMAGENET
+    },
+));
+const EFFICIENTDET_ROWS: Family = Family {
+    columns: &[IGNORED, "top", "left", "bottom", "right", SCORE, CLASS],
+    first_class: 1,
+    origin: EFFICIENTDET,
+    why: ", with a batch axis as of EfficientDet, whose classes begin with 1",
+    ..ULTRALYTICS_ROWS
+};
+const EFFDET_ROWS: Family = Family {
+    first_class: 1,
+    origin: EFFICIENTDET,
+    why: ", 100 and without names of classes, as of EfficientDet, whose classes begin with 1; those of most others begin with 0",
+    ..ULTRALYTICS_ROWS
+};
+const DEEPSTREAM_ROWS: Family = Family {
+    suppressed: false,
+    why: ", as many as a network has cells, with the best class of each: DeepStream-Yolo, which leaves suppression to the caller",
+    ..ULTRALYTICS_ROWS
+};
+const PARTS: Family = Family {
+    columns: &CORNERS,
+    ..ULTRALYTICS_ROWS
+};
+const DEEPSTREAM_PARTS: Family = Family {
+    columns: &CORNERS,
+    ..DEEPSTREAM_ROWS
+};
+const TORCHVISION: Family = Family {
+    first_class: 1,
+    origin: Some(("torchvision", CENTERED)),
+    why: ", without a batch axis and with classes in int64, as of torchvision, whose classes begin with 1; if yours begin with 0, set first_class",
+    ..PARTS
+};
+const TENSORFLOW: Family = Family {
+    columns: &["top", "left", "bottom", "right"],
+    boxes_are: "normalized",
+    first_class: 1,
+    origin: Some(("TensorFlow's Object Detection API", SSD.input)),
+    why: ", as of TensorFlow, whose edges begin with the top and whose classes begin with 1",
+    ..PARTS
+};
+const TENSORFLOW_LITE: Family = Family {
+    first_class: 0,
+    why: ", as of TensorFlow Lite, whose edges begin with the top and whose classes begin with 0",
+    ..TENSORFLOW
+};
+const MMDETECTION: Family = Family {
+    columns: ONE_CLASS_ROWS.columns,
+    origin: Some((
+        "MMDetection",
+        Preprocessing {
+            placement: Placement::TopLeft,
+            ..IMAGENET
+        },
+    )),
+    why: ", as of MMDetection, whose scores stand behind the edges",
+    ..PARTS
+};
+
+impl Family {
+    /// The guess for these tensors; `rows` is the number of rows where it is fixed.
+    fn recognized(
+        &self,
+        outputs: &Outputs<'_>,
+        certainty: Certainty,
+        tensors: Vec<shared::TensorRole>,
+        rows: Option<u64>,
+        reason: String,
+    ) -> Recognized {
+        let has_class =
+            self.columns.contains(&CLASS) || tensors.iter().any(|role| role.key == CLASSES);
+        let classes = if has_class {
+            outputs.noted_classes()
+        } else {
+            1
+        };
+        let first_name = outputs.names.as_ref().and_then(|names| names.first());
+        let is_background = first_name.is_some_and(|name| name.contains("background"));
+        let (first_class, named) = match is_background {
+            true => (
+                0,
+                "; the first of the noted class names is that of the background",
+            ),
+            false => (self.first_class, ""),
+        };
+        let mut parameters = vec![
+            ("columns", format!("[{}]", self.columns.join(", "))),
+            ("boxes_are", self.boxes_are.to_owned()),
+        ];
+        parameters.extend(has_class.then(|| ("first_class", first_class.to_string())));
+        parameters.extend(rows.map(|rows| ("rows", rows.to_string())));
+        parameters.extend((!self.suppressed).then(|| ("suppressed", "false".to_owned())));
+        Recognized {
+            parameters,
+            origin: self.origin,
+            ..Recognized::new(certainty, classes, tensors, reason + self.why + named)
+        }
+    }
+}
+
+/// The most likely way.
+pub(super) fn recognize(outputs: &Outputs<'_>) -> Option<Recognized> {
+    parts(outputs).or_else(|| rows(outputs))
+}
+
+/// Whether the name has one of these words.
+fn is_named(output: &Output<'_>, words: &[&str]) -> bool {
+    let name = output.name.to_lowercase();
+    words.iter().any(|word| name.contains(word))
+}
+
+/// The output with its first axis, which is that of the batch in most.
+fn whole<'a>(outputs: &Outputs<'a>, output: &Output<'_>) -> &'a Tensor {
+    let mut tensors = outputs.network.outputs.iter();
+    let found = tensors.find(|tensor| tensor.name == output.name);
+    found.expect("the list was made from these")
+}
+
+fn first_axis(outputs: &Outputs<'_>, output: &Output<'_>) -> Option<u64> {
+    match whole(outputs, output).axes.as_ref()?.first()? {
+        Axis::Fixed(len) => Some(*len),
+        Axis::Open(_) => None,
+    }
+}
+
+/// Whether each cell of the grids has the same number of rows.
+fn is_grid(outputs: &Outputs<'_>, rows: Option<u64>) -> bool {
+    rows.is_some_and(|rows| rows % outputs.cells(&THREE).max(1) == 0)
+}
+
+/// Whether the rows are those of all cells, with the best class of each.
+fn is_dense(outputs: &Outputs<'_>, rows: Option<u64>) -> bool {
+    let are_many = rows.is_some_and(|rows| rows > MAX_OBJECTS) || is_grid(outputs, rows);
+    are_many && outputs.has_best_class() && !outputs.is_behind_suppression()
+}
+
+/// Outputs beside the detections: other heads, and what led to the boxes.
+const FURTHER: [&str; 6] = [
+    "raw_",
+    "anchor",
+    "multiclass",
+    "mask",
+    "keypoint",
+    "indices",
+];
+const BOX_NAMES: [&str; 2] = ["box", "det"];
+const SCORE_NAMES: [&str; 3] = ["score", "conf", "prob"];
+const CLASS_NAMES: [&str; 3] = ["class", "label", "categ"];
+
+/// Boxes `[N, 4]`, scores and classes, perhaps with a count; or boxes and scores in `[N, 5]`, and classes.
+fn parts(outputs: &Outputs<'_>) -> Option<Recognized> {
+    let is_box = |output: &&Output<'_>| {
+        output.is_float()
+            && matches!(output.axes.as_slice(), [Some(4 | 5)] | [_, Some(4 | 5)])
+            && !is_named(output, &SCORE_NAMES)
+    };
+    let list: Vec<&Output<'_>> = outputs
+        .list
+        .iter()
+        .filter(|output| !is_named(output, &FURTHER))
+        .collect();
+    let mut boxes: Vec<&Output<'_>> = list.iter().copied().filter(is_box).collect();
+    boxes.sort_by_key(|output| !is_named(output, &BOX_NAMES));
+    boxes
+        .into_iter()
+        .find_map(|boxes| parts_with(outputs, &list, boxes))
+}
+
+/// As [`parts`], with these boxes among the outputs `list`.
+fn parts_with(
+    outputs: &Outputs<'_>,
+    list: &[&Output<'_>],
+    boxes: &Output<'_>,
+) -> Option<Recognized> {
+    let has_batch = boxes.axes.len() == 2;
+    let has_scores = boxes.axes.last() == Some(&Some(5));
+    let rows = match has_batch {
+        true => boxes.axes[0],
+        false => first_axis(outputs, boxes),
+    };
+    let axes_of = |output: &Output<'_>| {
+        let first = (!has_batch).then(|| first_axis(outputs, output));
+        let axes: Vec<Option<u64>> = first
+            .into_iter()
+            .chain(output.axes.iter().copied())
+            .collect();
+        axes
+    };
+    let is_one = |output: &Output<'_>| axes_of(output).iter().all(|axis| *axis == Some(1));
+    let is_list = |output: &&Output<'_>| match *axes_of(output).as_slice() {
+        [len] | [len, Some(1)] => {
+            !is_one(output) && (rows == len || rows.is_none() || len.is_none())
+        }
+        _ => false,
+    };
+    let lists: Vec<&Output<'_>> = list.iter().copied().filter(is_list).collect();
+    let count = list.iter().copied().find(|output| {
+        is_one(output)
+            && (!output.is_float() || lists.len() == 2 || is_named(output, &["num", "count"]))
+    });
+    let classes = classes_of(&lists, count.is_some());
+    let scores = lists
+        .iter()
+        .copied()
+        .filter(|output| {
+            output.is_float() && classes.is_none_or(|classes| classes.name != output.name)
+        })
+        .min_by_key(|output| !is_named(output, &SCORE_NAMES))
+        .filter(|_| !has_scores);
+    let is_behind = outputs.is_behind_suppression();
+    // Boxes with nothing but scores may be those before the suppression.
+    if scores.is_none() && !has_scores || classes.is_none() && !is_behind {
+        return None;
+    }
+    let is_tensorflow = is_named(boxes, &["detection_boxes"]);
+    let is_lite = is_named(boxes, &["tflite_detection"])
+        || outputs.has_operator(&["TFLite_Detection_PostProcess"]);
+    let is_plugin = |classes| nms_plugin::recognize(outputs, classes).is_some();
+    if !is_tensorflow && !is_lite && (is_plugin(Element::INT32) || is_plugin(Element::FLOAT)) {
+        return None;
+    }
+    let names_fit = is_named(boxes, &BOX_NAMES)
+        && scores.is_none_or(|scores| is_named(scores, &SCORE_NAMES))
+        && classes.is_some_and(|classes| is_named(classes, &CLASS_NAMES));
+    let are_whole = classes.is_some_and(|classes| !classes.is_float());
+    let is_dense = is_dense(outputs, rows);
+    if !is_behind && rows.is_some_and(|rows| rows > MAX_OBJECTS) && !(is_dense && names_fit) {
+        return None;
+    }
+    let family = if is_lite {
+        TENSORFLOW_LITE
+    } else if is_tensorflow || count.is_some_and(Output::is_float) {
+        TENSORFLOW
+    } else if has_scores {
+        MMDETECTION
+    } else if !has_batch && classes.is_some_and(|classes| classes.element == Element::INT64) {
+        TORCHVISION
+    } else if is_dense {
+        DEEPSTREAM_PARTS
+    } else {
+        PARTS
+    };
+    let certainty = if is_tensorflow || is_lite || is_behind && (names_fit || are_whole) {
+        Certainty::Certain
+    } else if names_fit || are_whole {
+        Certainty::Likely
+    } else {
+        Certainty::Possible
+    };
+    let roles = [
+        (BOXES, Some(boxes)),
+        (SCORES, scores),
+        (CLASSES, classes),
+        (COUNT, count),
+    ];
+    let roles: Vec<_> = roles
+        .into_iter()
+        .filter_map(|(key, output)| Some((key, output?)))
+        .collect();
+    let found: Vec<String> = roles
+        .iter()
+        .map(|(key, output)| format!("{key} {}", whole(outputs, output)))
+        .collect();
+    let ends = if is_behind {
+        ", behind a suppression"
+    } else {
+        ""
+    };
+    let order = match names_fit || are_whole || classes.is_none() {
+        true => "",
+        false => "; which of two tensors has the scores, only their order shows",
+    };
+    let reason = format!("{}{ends}{order}", found.join(", "));
+    let tensors = roles
+        .iter()
+        .map(|(key, output)| shared::single(key, output))
+        .collect();
+    Some(family.recognized(
+        outputs,
+        certainty,
+        tensors,
+        rows.filter(|_| has_batch),
+        reason,
+    ))
+}
+
+/// The classes among tensors with one number for each box: the name, whole numbers or the operator shows them. Where a count shows
+/// that the boxes are suppressed, the first of two, as TensorFlow has them.
+fn classes_of<'o, 'a>(lists: &[&'o Output<'a>], has_count: bool) -> Option<&'o Output<'a>> {
+    let find =
+        |is_it: &dyn Fn(&Output<'_>) -> bool| lists.iter().copied().find(|output| is_it(output));
+    find(&|output| !output.is_float())
+        .or_else(|| {
+            find(&|output| is_named(output, &CLASS_NAMES) && !is_named(output, &SCORE_NAMES))
+        })
+        .or_else(|| find(&|output| output.made_by == Some("ArgMax")))
+        .or_else(|| {
+            find(&|output| has_count && lists.len() == 2 && !is_named(output, &SCORE_NAMES))
+        })
+}
+
+/// One output of rows, beside which there are at most their count, and prototypes of masks.
+fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
+    let is_segment = outputs.network.metadata_value("task") == Some("segment");
+    let is_rows = |output: &&Output<'_>| match output.axes.as_slice() {
+        [_] | [_, _] | [Some(1), _, _] => output.is_float(),
+        _ => false,
+    };
+    let is_further = |output: &Output<'_>| {
+        !output.is_float() && output.axes.iter().all(|axis| *axis == Some(1))
+            || is_segment && output.axes.len() == 3
+    };
+    let rest: Vec<_> = outputs
+        .list
+        .iter()
+        .filter(|output| !is_further(output))
+        .collect();
+    let [output] = rest.as_slice() else {
+        return None;
+    };
+    if !is_rows(output) {
+        return None;
+    }
+    let is_behind = outputs.is_behind_suppression();
+    let (rows, width) = match *output.axes.as_slice() {
+        [Some(1), Some(rows), Some(width)] if is_behind => (Some(rows), width),
+        [Some(rows), Some(width)]
+            if is_behind || rows <= MAX_OBJECTS || width == 6 && is_dense(outputs, Some(rows)) =>
+        {
+            (Some(rows), width)
+        }
+        // The number of rows differs; where there is no batch axis, it is the first.
+        [None, Some(width)] | [Some(width)] if is_behind => (None, width),
+        _ => return None,
+    };
+    let has_names = outputs.names.is_some();
+    let family = match width {
+        6 if outputs.is_paddle() => PADDLE_ROWS,
+        6 if is_dense(outputs, rows) => DEEPSTREAM_ROWS,
+        6 if rows == Some(100) && !has_names => EFFDET_ROWS,
+        6 => ULTRALYTICS_ROWS,
+        7 if outputs.has_operator(&["NMS_TRT"]) => SSD_ROWS,
+        7 if is_behind && is_named(output, &["flat"]) => YOLO_NAS_ROWS,
+        7 if is_behind && output.axes.len() == 2 => EFFICIENTDET_ROWS,
+        7 if is_behind => YOLOV7_ROWS,
+        5 if is_behind => ONE_CLASS_ROWS,
+        _ if is_segment && width == SEGMENT.len() as u64 => SEGMENT_ROWS,
+        _ => return None,
+    };
+    let is_unsure = is_grid(outputs, rows) || outputs.noted_classes() == width - 4;
+    let is_doubtful = outputs.is_paddle() || is_unsure && family.suppressed && !is_behind;
+    let (certainty, why) = match (is_behind, is_doubtful) {
+        (true, false) => (Certainty::Certain, ", behind a suppression"),
+        (false, false) if !family.suppressed => (Certainty::Certain, ""),
+        (false, false) => (Certainty::Likely, ""),
+        (_, true) => (Certainty::Possible, ""),
+    };
+    let reason = format!("output {}: rows of {width} numbers{why}", output.shape());
+    let tensors = vec![shared::single("name", output)];
+    Some(family.recognized(outputs, certainty, tensors, rows, reason))
+}
