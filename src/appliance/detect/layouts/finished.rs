@@ -18,7 +18,8 @@
 //! boxes [N, K]   scores [N]   classes [N]   count [1]
 //! ```
 //!
-//! Rows that only fill the tensors have a score of 0 or a class below 0, or are behind the count.
+//! Rows that only fill the tensors have a score of 0 or a class below 0, or are behind the count. [`nms_plugin`](super::nms_plugin)
+//! has the same decoder.
 
 use std::sync::Arc;
 
@@ -90,7 +91,7 @@ impl FinishedRows {
     ///
     /// # Panics
     /// The columns are not complete.
-    fn new(roles: &[&'static str], columns: &[&str], box_unit: BoxUnit) -> Self {
+    pub(super) fn new(roles: &[&'static str], columns: &[&str], box_unit: BoxUnit) -> Self {
         Self {
             roles: roles.to_vec(),
             columns: Columns::new(columns, roles).expect("complete"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Networks that end with an NMS plug-in of TensorRT: `EfficientNMS_TRT` or `BatchedNMS_TRT`. Pure; the only code
-//! that knows these layouts.
+//! that knows these layouts. The decoder is that of [`finished`](super::finished).
 //!
 //! Both give four tensors for at most `K` boxes, best first, of which only the first `count` are valid:
 //!
@@ -15,15 +15,15 @@ use std::sync::Arc;
 
 use jetwatch_config::{Map, Section};
 
+use super::finished::keys::CORNERS;
+use super::finished::{BOXES, CLASSES, COUNT, Finished, FinishedRows, SCORES};
 use super::keys::{BoxesAreKey, TensorForm, UNITS, single};
 use super::recognize::{self, Certainty, Output, Outputs, Recognized};
 use super::{CENTERED, DETECTOR, Layout, OutputLayout};
-use crate::decoders::boxes::{BoxUnit, first_unbounded, from_corners};
-use crate::decoders::candidates::{CandidateCollector, is_valid};
-use crate::decoders::tensors::{check_axes, check_count, floats};
-use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::decoders::boxes::BoxUnit;
+use crate::decoders::tensors::check_axes;
+use crate::decoders::{DType, Mismatch, OutputDecoder, TensorShape};
 use crate::graph::Element;
-use crate::{Candidate, ClassFilter};
 use jetwatch_types::Size;
 
 /// The layout of `EfficientNMS_TRT`.
@@ -47,10 +47,10 @@ pub const BATCHED_NMS: Layout = Layout {
     input: CENTERED,
     needs_suppression: false,
     tensors: &[TensorForm::Roles(&[
-        single("count"),
-        single("boxes"),
-        single("scores"),
-        single("classes"),
+        single(COUNT),
+        single(BOXES),
+        single(SCORES),
+        single(CLASSES),
     ])],
     keys: &[BoxesAreKey::KEYS],
     read: |map, _, _| Some(Arc::new(read(map, NmsPlugin::Batched, None)?)),
@@ -63,6 +63,9 @@ pub const BATCHED_NMS: Layout = Layout {
     },
     ..DETECTOR
 };
+
+/// The roles in the order of the tensors.
+const ROLES: [&str; 4] = [COUNT, BOXES, SCORES, CLASSES];
 
 fn read(map: &Map<'_>, plugin: NmsPlugin, default: Option<BoxUnit>) -> Option<NmsPluginParameters> {
     let box_unit = match (map.get("boxes_are"), default) {
@@ -110,32 +113,14 @@ pub(super) fn recognize(outputs: &Outputs<'_>, classes_are: Element) -> Option<R
     };
     let reason = format!("a count, boxes {}, scores and classes{ends}", boxes.shape());
     let tensors = vec![
-        recognize::single("count", count),
-        recognize::single("boxes", boxes),
-        recognize::single("scores", scores),
-        recognize::single("classes", classes),
+        recognize::single(COUNT, count),
+        recognize::single(BOXES, boxes),
+        recognize::single(SCORES, scores),
+        recognize::single(CLASSES, classes),
     ];
     let classes = outputs.noted_classes();
     Some(Recognized::new(certainty, classes, tensors, reason))
 }
-
-impl OutputLayout for NmsPluginParameters {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(SuppressedBoxes::new(
-            self, input, classes, shapes,
-        )?))
-    }
-}
-
-const COUNT: usize = 0;
-const BOXES: usize = 1;
-const SCORES: usize = 2;
-const CLASSES: usize = 3;
 
 /// The tensors as `model.yaml` specifies them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,69 +140,46 @@ pub enum NmsPlugin {
     Batched,
 }
 
-/// The boxes that a plug-in has left.
-#[derive(Debug, Clone)]
-pub struct SuppressedBoxes {
-    boxes: usize,
-    classes: usize,
-    unit: [f32; 2],
+impl OutputLayout for NmsPluginParameters {
+    fn create_decoder(
+        &self,
+        input: Size,
+        classes: usize,
+        shapes: &[TensorShape<'_>],
+    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
+        Ok(Box::new(self.decoder(input, classes, shapes)?))
+    }
 }
 
-impl SuppressedBoxes {
+impl NmsPluginParameters {
     /// A decoder for the tensors `shapes`; the greatest number of boxes is theirs.
     ///
     /// # Errors
     /// The tensors are not the four of the plug-in, or differ in the number of boxes.
-    pub fn new(
-        parameters: &NmsPluginParameters,
+    pub fn decoder(
+        &self,
         input: Size,
         classes: usize,
         shapes: &[TensorShape<'_>],
-    ) -> Result<Self, Mismatch> {
-        check_count(shapes, 4, "count, boxes, scores, classes")?;
+    ) -> Result<Finished, Mismatch> {
         let advice = "the plug-ins give count, boxes, scores and classes: name their tensors in this order, and choose \
                       between efficient_nms (whole classes) and batched_nms (classes as floats) by the type of classes";
-        check_axes(
-            shapes,
-            COUNT,
-            integer_type(shapes[COUNT].element),
-            &[(Some(1), "count")],
-            advice,
-        )?;
-        let wanted = [(None, "boxes"), (Some(4), "corners")];
-        check_axes(shapes, BOXES, DType::F32, &wanted, advice)?;
-        let boxes = shapes[BOXES].axes[0];
-        let wanted = [(Some(boxes), "boxes")];
-        check_axes(shapes, SCORES, DType::F32, &wanted, advice)?;
-        let element = match parameters.plugin {
-            NmsPlugin::Efficient => integer_type(shapes[CLASSES].element),
+        let layout = FinishedRows::new(&ROLES, &CORNERS, self.box_unit);
+        let decoder = Finished::new(&layout, input, classes, shapes);
+        let decoder = decoder.map_err(|mismatch| Mismatch {
+            advice: advice.to_owned(),
+            ..mismatch
+        })?;
+        // The plug-ins have one type each, and no further axes.
+        let boxes = shapes[2].axes[0];
+        let of_classes = match self.plugin {
+            NmsPlugin::Efficient => integer_type(shapes[3].element),
             NmsPlugin::Batched => DType::F32,
         };
-        check_axes(shapes, CLASSES, element, &wanted, advice)?;
-        Ok(Self {
-            boxes,
-            classes,
-            unit: parameters.box_unit.pixels(input),
-        })
-    }
-
-    /// The class of box number `index`, if the labels have it.
-    fn class(&self, classes: TensorView<'_>, index: usize) -> Option<u16> {
-        let class = match classes {
-            TensorView::I32(classes) => i64::from(classes[index]),
-            TensorView::I64(classes) => classes[index],
-            // A fractional class is invalid. NaN becomes 0 here, and is unequal to it.
-            TensorView::F32(classes) => {
-                let class = classes[index] as i64;
-                if class as f32 != classes[index] {
-                    return None;
-                }
-                class
-            }
-        };
-        let class = usize::try_from(class).ok()?;
-        // There are at most 10 000 labels.
-        (class < self.classes).then_some(class as u16)
+        let count = integer_type(shapes[0].element);
+        check_axes(shapes, 0, count, &[(Some(1), "count")], advice)?;
+        check_axes(shapes, 3, of_classes, &[(Some(boxes), "boxes")], advice)?;
+        Ok(decoder)
     }
 }
 
@@ -229,63 +191,11 @@ fn integer_type(found: DType) -> DType {
     }
 }
 
-impl OutputDecoder for SuppressedBoxes {
-    /// A count that is negative or above the number of boxes is reported as a number that is not finite: the whole output
-    /// of such an image is unreliable.
-    fn decode(
-        &self,
-        tensors: &[TensorView<'_>],
-        threshold: f32,
-        filter: &ClassFilter,
-        candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics {
-        let mut collector = CandidateCollector::new(threshold, filter, candidates);
-        let count = match tensors[COUNT] {
-            TensorView::I32(count) => i64::from(count[0]),
-            TensorView::I64(count) => count[0],
-            TensorView::F32(_) => panic!("the count was checked to be a whole number"),
-        };
-        let boxes = floats(tensors, BOXES, self.boxes * 4);
-        let scores = floats(tensors, SCORES, self.boxes);
-        let Some(count) = usize::try_from(count)
-            .ok()
-            .filter(|count| *count <= self.boxes)
-        else {
-            collector.report_non_finite(COUNT, 0);
-            return collector.decoded;
-        };
-        for (index, score) in scores[..count].iter().copied().enumerate() {
-            if !is_valid(score) {
-                collector.report_invalid(SCORES, [(index, score)].into_iter());
-                continue;
-            }
-            if score < collector.threshold {
-                continue;
-            }
-            let Some(class) = self.class(tensors[CLASSES], index) else {
-                collector.report_unknown_class(CLASSES, index);
-                continue;
-            };
-            let raw = [0, 1, 2, 3].map(|place| boxes[index * 4 + place]);
-            let xyxy = from_corners(raw, self.unit);
-            if let Some(place) = first_unbounded(&raw, &xyxy) {
-                collector.report_non_finite(BOXES, index * 4 + place);
-                continue;
-            }
-            collector.push(index, class, score, xyxy);
-        }
-        collector.decoded
-    }
-
-    fn needs_suppression(&self) -> bool {
-        false
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::decoders::fixture::{candidate, check_refused, decode, place};
+    use crate::decoders::{DecodeDiagnostics, OutputDecoder, TensorView};
 
     const INPUT: Size = Size::new(64, 32);
     const F32: DType = DType::F32;
@@ -296,17 +206,16 @@ mod tests {
         box_unit: BoxUnit,
         elements: [DType; 4],
         boxes: [usize; 3],
-    ) -> Result<SuppressedBoxes, Mismatch> {
+    ) -> Result<Finished, Mismatch> {
         let axes = [&[1][..], &[boxes[0], 4], &[boxes[1]], &[boxes[2]]];
         let tensors = elements.into_iter().zip(axes);
         let shapes: Vec<_> = tensors
             .map(|(element, axes)| TensorShape { element, axes })
             .collect();
-        let parameters = NmsPluginParameters { plugin, box_unit };
-        SuppressedBoxes::new(&parameters, INPUT, 2, &shapes)
+        NmsPluginParameters { plugin, box_unit }.decoder(INPUT, 2, &shapes)
     }
 
-    fn efficient() -> SuppressedBoxes {
+    fn efficient() -> Finished {
         let elements = [I32, F32, F32, I32];
         decoder(NmsPlugin::Efficient, BoxUnit::Pixels, elements, [4; 3]).expect("it fits")
     }
