@@ -125,6 +125,10 @@ impl ModelYamlTemplate {
                 found: input.to_string(),
             });
         };
+        if let Some(output) = layouts::finished::only_indices(network) {
+            let output = output.to_owned();
+            return Err(ModelYamlTemplateError::OnlyIndices { output });
+        }
         let all = candidate_layouts(network, Some(size));
         let is_wanted =
             |guess: &&InferredLayout| layout.is_none_or(|wanted| guess.layout == wanted);

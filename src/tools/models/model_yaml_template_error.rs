@@ -37,6 +37,16 @@ pub enum ModelYamlTemplateError {
         /// As the exporter noted it.
         task: String,
     },
+    /// What a suppression kept is there only as indices of boxes that are not.
+    #[error(
+        "output `{output}` has only the numbers of the boxes that NonMaxSuppression kept, and boxes and scores are not among the \
+         outputs: export the network with boxes, scores and classes gathered by them (such as with nms=True or --end2end), or \
+         without suppression"
+    )]
+    OnlyIndices {
+        /// Name of the output.
+        output: String,
+    },
     /// No input takes images.
     #[error(
         "no input takes images: found {found}, expected float32 [1 or N, 3, height, width]; export the network again"

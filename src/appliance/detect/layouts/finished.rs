@@ -38,6 +38,8 @@ use jetwatch_types::{Size, Xyxy};
 pub(super) mod keys;
 mod recognize;
 
+pub use recognize::only_indices;
+
 /// The layout.
 pub const FINISHED: Layout = Layout {
     name: "finished",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Exports whose boxes are suppressed already, in the forms of their origins.
 
-use jetwatch_detect::layouts::{Certainty, Recognized};
+use jetwatch_detect::layouts::{Certainty, Recognized, finished::only_indices};
 
 use super::*;
 
@@ -188,4 +188,20 @@ fn plug_ins_and_queries_keep_their_layouts() {
         let guess = infer_layout(&export(outputs, operator), None).expect("it fits");
         assert_eq!(guess.layout, wanted, "{}", guess.found.reason);
     }
+}
+
+#[test]
+fn indices_without_boxes_are_refused_with_the_reason() {
+    let indices: (&str, Element, &[i64]) = ("selected", INT64, &[-1, 3]);
+    let network = export(&[indices], "NonMaxSuppression");
+    assert_eq!(infer_layout(&network, None), None);
+    assert_eq!(only_indices(&network), Some("selected"));
+    let error = ModelYamlTemplate::new(&network, None, None, None).expect_err("no boxes");
+    let text = error.to_string();
+    let wanted = "output `selected` has only the numbers of the boxes that NonMaxSuppression kept";
+    assert!(text.contains(wanted) && text.contains("gathered"), "{text}");
+    let boxes: (&str, Element, &[i64]) = ("boxes", FLOAT, &[1, 8400, 4]);
+    let with_boxes = export(&[boxes, indices], "NonMaxSuppression");
+    assert_eq!(only_indices(&with_boxes), None);
+    assert_eq!(only_indices(&export(&[indices], "Relu")), None);
 }

@@ -11,7 +11,7 @@ use super::super::ssd::SSD;
 use super::super::{CENTERED, IMAGENET, Preprocessing, nms_plugin};
 use super::keys::{CLASS, CORNERS, IGNORED, PADDLE, SCORE, ULTRALYTICS, YOLOV7};
 use super::{BOXES, CLASSES, COUNT, SCORES};
-use crate::graph::{Axis, Element, Tensor};
+use crate::graph::{Axis, Element, Network, Tensor};
 use jetwatch_types::Placement;
 
 /// What exports of one origin have in common.
@@ -183,6 +183,30 @@ impl Family {
 /// The most likely way.
 pub(super) fn recognize(outputs: &Outputs<'_>) -> Option<Recognized> {
     parts(outputs).or_else(|| rows(outputs))
+}
+
+/// Name of the output that has only the indices of boxes that a suppression kept: without boxes and scores these have no meaning.
+#[must_use]
+pub fn only_indices(network: &Network) -> Option<&str> {
+    let ends_with = |axes: &Option<Vec<Axis>>, len| {
+        axes.as_ref()
+            .is_some_and(|axes| axes.last() == Some(&Axis::Fixed(len)))
+    };
+    let is_suppressed = network
+        .operators
+        .iter()
+        .any(|operator| operator.name == "NonMaxSuppression");
+    let has_boxes = network
+        .outputs
+        .iter()
+        .any(|output| output.element == Some(Element::FLOAT) && ends_with(&output.axes, 4));
+    let is_whole = |element| matches!(element, Some(Element::INT32 | Element::INT64));
+    let indices = network.outputs.iter().find(|output| {
+        is_whole(output.element)
+            && (ends_with(&output.axes, 3)
+                || output.made_by.as_deref() == Some("NonMaxSuppression"))
+    })?;
+    (is_suppressed && !has_boxes).then_some(&indices.name)
 }
 
 /// Whether the name has one of these words.
