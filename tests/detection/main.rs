@@ -20,6 +20,7 @@ mod engine;
 mod interval;
 mod model_classifiers;
 mod model_fetch;
+mod model_finished;
 mod model_inspect;
 mod nvidia_cuda;
 mod nvidia_preprocess;
