@@ -11,11 +11,8 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::layouts::class_names;
+use super::class_names::{self, is_placeholder, number_placeholders};
 use jetwatch_config::{Document, Node, Value, redact};
-
-/// Rows of lists with more numbers than classes, in lower case: TensorFlow's and torchvision's of COCO's 91 numbers.
-const PLACEHOLDERS: [&str; 4] = ["n/a", "???", "background", "__background__"];
 
 /// Keys of maps that hold the names, of Ultralytics and of transformers.
 const NAME_KEYS: [&str; 4] = ["names", "id2label", "class_names", "labels"];
@@ -126,6 +123,10 @@ fn decode(bytes: Vec<u8>) -> Result<String, String> {
 /// There are no names, or a list, map or label map is not complete.
 pub fn parse(text: &str) -> Result<LabelFile, LabelFileProblem> {
     let text = text.trim_start_matches('\u{feff}').trim();
+    if text.contains('\0') {
+        let what = "found zero bytes: no text, or UTF-16 without a byte order mark (save it with the encoding UTF-8)";
+        return Err(wrong(what));
+    }
     let brackets = [('{', '}'), ('[', ']')];
     let is_flow = |(open, close)| text.starts_with(open) && text.ends_with(close);
     let mut file = if class_names::is_label_map(text) {
@@ -160,38 +161,14 @@ fn wrong(what: &str) -> LabelFileProblem {
     }
 }
 
-/// Whether `label` stands for no class: a number that the list of names has and the network was not trained for, or the
-/// background. A detection with such a label is noise, and is not reported unless the configuration names it.
-#[must_use]
-pub fn is_placeholder(label: &str) -> bool {
-    // With the number that `number_placeholders` appends.
-    let digits = label.trim_end_matches(|c: char| c.is_ascii_digit());
-    let name = digits.strip_suffix(' ').unwrap_or(label);
-    PLACEHOLDERS.contains(&name.to_lowercase().as_str())
-}
-
-/// Appends its number, counted from `first`, to every placeholder that occurs twice, so that all labels differ: `N/A 12`.
-pub fn number_placeholders(names: &mut [String], first: usize) {
-    let mut seen = HashSet::new();
-    let twice: HashSet<String> = names
-        .iter()
-        .filter(|name| is_placeholder(name) && !seen.insert(name.as_str()))
-        .cloned()
-        .collect();
-    for (number, name) in (first..).zip(names) {
-        if twice.contains(name) {
-            *name = format!("{name} {number}");
-        }
-    }
-}
-
 /// One name a line, or all of them in one line.
 fn from_lines(text: &str) -> LabelFile {
     let lines = text.lines().map(str::trim);
     let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    let separators = [',', ';'];
     let lines: Vec<&str> = match lines.as_slice() {
-        [line] if unnumbered(&lines).is_none() && line.contains([',', ';']) => {
-            let names = line.split([',', ';']).map(str::trim);
+        [line] if line.matches(separators).count() > usize::from(unnumbered(&lines).is_some()) => {
+            let names = line.split(separators).map(str::trim);
             names.filter(|name| !name.is_empty()).collect()
         }
         // A list of YAML without its key.
@@ -366,6 +343,7 @@ mod tests {
             // Lists in one line, in quotes, in other notations.
             ("person, car,bus,", 0, &["person", "car", "bus"]),
             ("red;green;blue", 0, &["red", "green", "blue"]),
+            ("0,1,2", 0, &["0", "1", "2"]),
             ("'person',\n'driver''s'\n", 0, &["person", "driver''s"]),
             ("- person\n- 'car'\n", 0, &["person", "car"]),
             ("[\"person\", \"caf\\u00e9\"]", 0, &["person", "café"]),
@@ -396,6 +374,10 @@ mod tests {
         let cases = [
             ("\u{feff} \n\n", "found no label"),
             ("[]", "found no label"),
+            (
+                "c\0a\0r\0",
+                "found zero bytes: no text, or UTF-16 without a byte order mark",
+            ),
             (
                 "{\"a\": \"person\"}",
                 "found a map on line 1 whose keys are not numbers",
@@ -455,15 +437,5 @@ mod tests {
             latin,
             Err("byte 2 is not UTF-8; save the file with the encoding UTF-8".to_owned())
         );
-    }
-
-    #[test]
-    fn only_rows_without_a_class_are_placeholders() {
-        for label in ["N/A", "n/a 12", "???", "Background", "__background__"] {
-            assert!(is_placeholder(label), "{label}");
-        }
-        for label in ["person", "background noise", "12", "N/A x", ""] {
-            assert!(!is_placeholder(label), "{label}");
-        }
     }
 }

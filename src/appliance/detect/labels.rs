@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Filters classes by label, and suggests labels for unknown ones. Pure.
 
-use super::{DetectError, label_file};
+use super::{DetectError, class_names};
 use jetwatch_types::{Classes, LabelGroup};
 
 /// The classes to keep, from the labels in `detector.classes`.
@@ -45,12 +45,12 @@ impl ClassFilter {
         })
     }
 
-    /// Keeps all classes but those whose labels [stand for none](label_file::is_placeholder).
+    /// Keeps all classes but those whose labels [stand for none](class_names::is_placeholder).
     #[must_use]
     pub fn without_placeholders(labels: &[String]) -> Self {
         let accepted: Box<[bool]> = labels
             .iter()
-            .map(|label| !label_file::is_placeholder(label))
+            .map(|label| !class_names::is_placeholder(label))
             .collect();
         Self {
             accepted: match accepted.contains(&false) {

@@ -12,6 +12,7 @@
 //!   Frame ── tensor ──► input ── network ──► outputs ── decoder ──► candidates ── nms ──► Detection
 //! ```
 
+pub mod class_names;
 pub mod decode;
 pub mod decoders;
 pub mod engines;

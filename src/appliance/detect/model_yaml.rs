@@ -13,6 +13,7 @@ use std::path::Path;
 
 pub use self::declaration::ModelKeys;
 use self::declaration::{AxisOrder, FileKeys, InputKeys, PLANES_FORM, WEIGHTS_FORM};
+use super::class_names;
 use super::external_data::{self, WeightsFile};
 use super::label_file::{self, LabelFileProblem};
 use super::layouts::{LayoutKind, OutputSpec, keys};
@@ -233,7 +234,7 @@ fn labels_of(map: &Map<'_>, read_text: FileReader<'_>) -> Option<Vec<String>> {
         let what = format!("{} names", labels.len());
         return invalid(&node, &what, &format!("1 to {MAX_LABELS} names"));
     }
-    label_file::number_placeholders(&mut labels, 0);
+    class_names::number_placeholders(&mut labels, 0);
     let mut seen = HashSet::with_capacity(labels.len());
     if let Some(twice) = labels.iter().find(|label| !seen.insert(label.as_str())) {
         // The labels file may be any file that the key names by mistake.

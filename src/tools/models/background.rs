@@ -2,7 +2,7 @@
 //! Where the class of the background stands among the scores of an SSD. The file does not contain it: it is a guess, unless the
 //! caller of `jetwatch model init` knows it.
 
-use jetwatch_detect::label_file::is_placeholder;
+use jetwatch_detect::class_names::is_placeholder;
 use jetwatch_detect::layouts::InferredLayout;
 use jetwatch_detect::layouts::ssd::{BACKGROUND_KEY, SsdBackground};
 

@@ -4,9 +4,10 @@
 //! [`graph::check`] covers files, operators and versions; added here are the tensors, for which the output layout is inferred,
 //! and the quantization. Called by `jetwatch model inspect` and `jetwatch model init`.
 
+use jetwatch_detect::class_names::unused_names;
 use jetwatch_detect::graph::{self, Axis, Diagnostic, Element, Network};
 use jetwatch_detect::layouts::ssd::BACKGROUND_KEY;
-use jetwatch_detect::layouts::{InferredLayout, image_input, infer_layout, unused_names};
+use jetwatch_detect::layouts::{InferredLayout, image_input, infer_layout};
 
 /// All diagnostics, the most severe first.
 #[must_use]

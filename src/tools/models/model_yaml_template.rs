@@ -4,12 +4,12 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use jetwatch_detect::class_names::{is_placeholder, number_placeholders, unused_names};
 use jetwatch_detect::graph::{Axis, Element, Network};
-use jetwatch_detect::label_file::{is_placeholder, number_placeholders};
 use jetwatch_detect::layouts::ssd::{BACKGROUND_KEY, SsdBackground};
 use jetwatch_detect::layouts::{
     self, InferredLayout, LayoutKind, candidate_layouts, image_input, input_size,
-    names_from_metadata, unused_names,
+    names_from_metadata,
 };
 use jetwatch_detect::model::ColorOrder;
 use jetwatch_files::Sha256Digest;

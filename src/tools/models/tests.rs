@@ -13,8 +13,8 @@ use jetwatch_detect::layouts::{self, LAYOUTS, candidate_layouts, infer_layout};
 use super::*;
 
 mod classifiers;
-mod labels;
 mod finished;
+mod labels;
 mod ssd;
 
 fn tensor(name: &str, element: Element, axes: &[i64]) -> Tensor {

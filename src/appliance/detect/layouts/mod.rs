@@ -5,7 +5,6 @@
 //! networks, and its decoder. Everything else works from the table: [`keys`] reads `output` of `model.yaml`,
 //! [`recognize`] infers the layout of a network, and [`decode`](super::decode) runs the decoder. These know no layout by name.
 
-pub(crate) mod class_names;
 pub mod classifier;
 pub mod darknet;
 pub mod detectnet_v2;
@@ -33,7 +32,6 @@ use std::sync::Arc;
 use jetwatch_config::{KeySpec, Map};
 use jetwatch_types::{Placement, Size};
 
-pub use self::class_names::unused_names;
 use self::keys::{FileReader, TensorForm};
 pub use self::keys::{MAX_TENSORS, Tensors};
 use self::recognize::Outputs;

@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use jetwatch_types::Size;
 
-use super::{LAYOUTS, Layout, Preprocessing, class_names, find};
+use super::{LAYOUTS, Layout, Preprocessing, find};
+use crate::class_names;
 use crate::graph::{Axis, Element, Network, Tensor};
 
 /// Strides of most networks.

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Class names in the metadata that exporters write, and in TensorFlow's label maps. Pure.
+//! Class names in the metadata that exporters write and in TensorFlow's label maps, and rows among them that stand for no class. Pure.
+
+use std::collections::HashSet;
 
 use crate::graph::Network;
-use crate::label_file::is_placeholder;
+
+/// Rows of lists with more numbers than classes, in lower case: TensorFlow's and torchvision's of COCO's 91 numbers.
+const PLACEHOLDERS: [&str; 4] = ["n/a", "???", "background", "__background__"];
 
 /// Keys of the metadata that hold the names: Ultralytics', then those of transformers and of others.
 const KEYS: [&str; 5] = ["names", "classes", "labels", "id2label", "class_names"];
 
 /// The names in a network's `metadata`, with their key: a dictionary or list as [`parse`] reads it, or names with commas or
 /// line breaks between them.
-pub(super) fn from_metadata(metadata: &[(String, String)]) -> Option<(&str, Vec<String>)> {
+pub(crate) fn from_metadata(metadata: &[(String, String)]) -> Option<(&str, Vec<String>)> {
     KEYS.into_iter().find_map(|key| {
         let (_, text) = metadata.iter().find(|(found, _)| found == key)?;
         Some((key, parse(text).or_else(|| split(text))?))
@@ -71,6 +75,31 @@ pub(crate) fn parse(text: &str) -> Option<Vec<String>> {
         .all(|(at, (number, _))| at == *number);
     let names: Vec<String> = names.into_iter().map(|(_, name)| name).collect();
     (is_dense && !names.is_empty() && rest.0.is_empty()).then_some(names)
+}
+
+/// Whether `label` stands for no class: a number that the list of names has and the network was not trained for, or the
+/// background. A detection with such a label is noise, and is not reported unless the configuration names it.
+#[must_use]
+pub fn is_placeholder(label: &str) -> bool {
+    // With the number that `number_placeholders` appends.
+    let digits = label.trim_end_matches(|c: char| c.is_ascii_digit());
+    let name = digits.strip_suffix(' ').unwrap_or(label);
+    PLACEHOLDERS.contains(&name.to_lowercase().as_str())
+}
+
+/// Appends its number, counted from `first`, to every placeholder that occurs twice, so that all labels differ: `N/A 12`.
+pub fn number_placeholders(names: &mut [String], first: usize) {
+    let mut seen = HashSet::new();
+    let twice: HashSet<String> = names
+        .iter()
+        .filter(|name| is_placeholder(name) && !seen.insert(name.as_str()))
+        .cloned()
+        .collect();
+    for (number, name) in (first..).zip(names) {
+        if twice.contains(name) {
+            *name = format!("{name} {number}");
+        }
+    }
 }
 
 /// Whether `text` begins as a label map does: with an item, behind comments.
@@ -221,7 +250,7 @@ impl<'a> Cursor<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{from_metadata, parse};
+    use super::{from_metadata, is_placeholder, parse};
 
     #[test]
     fn metadata_holds_names_under_several_keys_and_in_several_forms() {
@@ -281,6 +310,16 @@ mod tests {
             "{'a': 'b'}",
         ] {
             assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_rows_without_a_class_are_placeholders() {
+        for label in ["N/A", "n/a 12", "???", "Background", "__background__"] {
+            assert!(is_placeholder(label), "{label}");
+        }
+        for label in ["person", "background noise", "12", "N/A x", ""] {
+            assert!(!is_placeholder(label), "{label}");
         }
     }
 }
