@@ -86,14 +86,11 @@ fn maps(
     parameters: &[(&'static str, &str)],
 ) -> Option<Recognized> {
     let (channels, maps) = outputs.maps(strides)?;
-    if !channels.is_multiple_of(3) || channels / 3 <= BEFORE_CLASSES as u64 {
+    // YOLOv5 and YOLOv7 have the same maps.
+    let is_other = outputs.has_silu();
+    if !channels.is_multiple_of(3) || channels / 3 <= BEFORE_CLASSES as u64 || is_other {
         return None;
     }
-    // YOLOv5 and YOLOv7 have the same maps.
-    let certainty = match outputs.has_silu() {
-        true => Certainty::Possible,
-        false => certainty,
-    };
     let classes = channels / 3 - BEFORE_CLASSES as u64;
     let reason = format!(
         "{channels} channels at stride {strides:?}: three anchors with 5 numbers before the classes{}",

@@ -19,7 +19,7 @@ use jetwatch_config::{Map, Section};
 
 use super::keys::{ActivationKey, TensorForm, Tensors, single};
 use super::recognize::{self, Certainty, MAX_OBJECTS, Outputs, Recognized, THREE};
-use super::{DETECTOR, IMAGENET, Layout, OutputLayout};
+use super::{DETECTOR, IMAGENET, Layout, OutputLayout, UNIT};
 use crate::decoders::boxes::{BoxUnit, first_unbounded};
 use crate::decoders::candidates::{CandidateCollector, is_valid};
 pub use crate::decoders::dense::Activation as DetrActivation;
@@ -122,17 +122,15 @@ fn ranked(outputs: &Outputs<'_>) -> Option<Recognized> {
 
 fn joined(outputs: &Outputs<'_>) -> Option<Recognized> {
     let (matrix, cells) = (outputs.matrix()?, outputs.cells(&THREE));
-    if matrix.rows > MAX_OBJECTS || matrix.rows >= cells {
+    let classes = matrix.columns.checked_sub(BOX as u64)?;
+    // With more columns than cells, the columns are the boxes; what joins no tensors is an image.
+    let is_joined = matches!(matrix.output.made_by, None | Some("Concat"));
+    let is_agreed = [0, classes].contains(&outputs.noted_classes());
+    if matrix.rows > MAX_OBJECTS.min(cells) || matrix.columns >= cells || !is_joined || !is_agreed {
         return None;
     }
-    // With more columns than cells, the columns are the boxes.
-    let certainty = match matrix.columns < cells {
-        true => Certainty::Likely,
-        false => Certainty::Possible,
-    };
     let why = format!("{} queries, with 4 numbers before the classes", matrix.rows);
-    let classes = matrix.columns.checked_sub(BOX as u64);
-    matrix.recognized(outputs, certainty, classes, &why)
+    matrix.recognized(outputs, Certainty::Likely, Some(classes), &why)
 }
 
 /// Numbers of classes of networks that use COCO's own numbers of categories, 1 to 90, so that some have no object.
@@ -154,7 +152,8 @@ fn queries(outputs: &Outputs<'_>) -> Option<Recognized> {
     })?;
     let (columns, noted) = (pair.columns, outputs.noted_classes());
     let is_rf_detr = pair.boxes.name == "dets" && pair.scores.name == "labels";
-    let is_detr = pair.rows == Some(DETR_QUERIES) && !is_rf_detr;
+    let is_counted = pair.rows == Some(DETR_QUERIES) || columns == COCO_NUMBERS + 1;
+    let is_detr = is_counted && !is_rf_detr;
     let has_rest = match noted {
         0 => columns != COCO_NUMBERS && is_rf_detr || columns == COCO_NUMBERS + 1,
         noted => columns == noted + 1,
@@ -182,13 +181,13 @@ fn queries(outputs: &Outputs<'_>) -> Option<Recognized> {
     let mut parameters = vec![("activation", activation.to_owned())];
     parameters.extend(has_rest.then(|| ("no_object", "true".to_owned())));
     let origin = match (is_rf_detr, is_detr || columns.abs_diff(COCO_NUMBERS) <= 1) {
-        (true, _) => Some(("RF-DETR", IMAGENET)),
-        (false, true) => Some(("DETR", IMAGENET)),
-        (false, false) => None,
+        (true, _) => ("RF-DETR", IMAGENET),
+        (false, true) => ("DETR", IMAGENET),
+        (false, false) => ("RT-DETR, D-FINE", UNIT),
     };
     Some(Recognized {
         parameters,
-        origin,
+        origin: Some(origin),
         ..pair.recognized(outputs, certainty, classes, &format!("{why}{rest}"))
     })
 }
@@ -563,7 +562,7 @@ mod tests {
         let none = &[("activation", "none")][..];
         let rest = &[("activation", "sigmoid"), ("no_object", "true")][..];
         let softmax = &[("activation", "softmax"), ("no_object", "true")][..];
-        let (rt, rf, first) = (DETR.networks, "RF-DETR", "DETR");
+        let (rt, rf, first) = ("RT-DETR, D-FINE", "RF-DETR", "DETR");
         // Name and columns of the scores, name of the boxes, queries, noted names, and the guess.
         #[rustfmt::skip]
         let cases = [

@@ -98,18 +98,14 @@ fn at_strides(outputs: &Outputs<'_>, strides: &[u32]) -> Option<Recognized> {
             .iter()
             .zip(strides)
             .all(|(output, stride)| outputs.channels_at(output, *stride) == Some(classes));
-    if !fits {
+    // Logits are other networks'.
+    if !fits || scores[0].made_by == Some("Conv") {
         return None;
     }
     let reason = format!(
         "scores of {classes} classes and 4 distances at strides {strides:?}{}",
         outputs.agrees(classes)
     );
-    // The decoder computes no sigmoid.
-    let certainty = match scores[0].made_by {
-        Some("Conv") => Certainty::Possible,
-        _ => Certainty::Likely,
-    };
     let mut tensors = vec![
         recognize::per_grid("scores", &scores),
         recognize::per_grid("boxes", &boxes),
@@ -117,7 +113,7 @@ fn at_strides(outputs: &Outputs<'_>, strides: &[u32]) -> Option<Recognized> {
     if !centerness.is_empty() {
         tensors.push(recognize::per_grid("centerness", &centerness));
     }
-    Some(Recognized::new(certainty, classes, tensors, reason))
+    Some(Recognized::new(Certainty::Likely, classes, tensors, reason))
 }
 
 /// Outputs of one channel, one for each of `strides`; outputs with such names come first, since those of a single class have the same shape.

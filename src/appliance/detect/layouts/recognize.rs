@@ -373,7 +373,9 @@ impl<'a> Outputs<'a> {
             let (boxes, scores): (&Output<'_>, &Output<'_>) = (boxes, scores);
             let (rows, columns) = rows_and_columns(&scores.axes)?;
             let is_single = matches!(boxes.axes.as_slice(), [_, Some(1), Some(4)]);
-            let is_fit = (boxes.is_boxes() || is_single) && boxes.axes[0] == rows;
+            // Some exporters leave the axis of the four numbers open.
+            let is_named = matches!(boxes.axes.as_slice(), [_, None]) && boxes.name.contains("box");
+            let is_fit = (boxes.is_boxes() || is_single || is_named) && boxes.axes[0] == rows;
             // A score tensor of four columns could be either; the names decide then.
             let is_swapped = columns == 4 && SCORES.iter().any(|part| boxes.name.contains(part));
             if !is_fit || !scores.is_float() || is_swapped {
@@ -504,6 +506,20 @@ impl<'a> Outputs<'a> {
         self.has_operator(&["Sigmoid"]) && !self.has_operator(&of_darknet)
     }
 
+    /// The family that LibreYOLO notes; empty without.
+    pub(super) fn family(&self) -> &str {
+        self.network
+            .metadata_value("model_family")
+            .unwrap_or_default()
+    }
+
+    /// Whether centers and sizes may be computed from distances to the sides: by a division, and by two subtractions, or one and
+    /// the softmax of distributions. Images are normalized by one of each.
+    pub(super) fn has_centers(&self) -> bool {
+        let is_computed = self.network.count("Sub") > 1 || self.has_operator(&["Softmax"]);
+        self.has_operator(&["Div"]) && is_computed
+    }
+
     /// Whether boxes may be computed from distances to their sides, perhaps as distributions.
     pub(super) fn has_distances(&self) -> bool {
         self.has_operator(&["Softmax", "Sub"])
@@ -602,6 +618,11 @@ impl Matrix<'_> {
 }
 
 impl Pair<'_> {
+    /// Whether the scores of a box add up to 1, so that one is of the background.
+    pub(super) fn has_softmax(&self) -> bool {
+        self.scores.made_by == Some("Softmax")
+    }
+
     /// The guess that the scores are those of `classes`; `why` becomes part of the reason.
     pub(super) fn recognized(
         &self,

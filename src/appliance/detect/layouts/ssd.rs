@@ -59,7 +59,8 @@ fn recognize(outputs: &Outputs<'_>) -> Option<Recognized> {
     let pairs = outputs.pairs();
     let pair = pairs.iter().find(|pair| {
         let is_long = pair.rows.is_some_and(|rows| rows > MAX_OBJECTS);
-        !pair.has_three_per_cell && !pair.is_dense && is_long && pair.columns > 0
+        let is_dense = pair.is_dense && !pair.has_softmax();
+        !pair.has_three_per_cell && !is_dense && is_long && pair.columns > 0
     })?;
     let scores = pair.columns as usize;
     let noted = outputs.names.as_ref().map(Vec::len);

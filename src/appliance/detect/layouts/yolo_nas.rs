@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! separate  boxes [N, 4]    scores [N, C] or [C, N]      scores in planes are PaddlePaddle's (exclude_nms)
-//! joined    [N, 4 + C]                                   PaddlePaddle's exclude_post_process
+//! joined    [N, 4 + C]                                   PaddlePaddle's exclude_post_process, LibreYOLO's RTMDet and PicoDet
 //! ```
 //!
 //! `N` is the number of cells of all grids. The families differ in the images that they take:
@@ -13,14 +13,15 @@
 //! YOLO-NAS    red first, 0 to 1, centered on gray 114        super-gradients' own processing, which also leaves a margin of 2 pixels
 //! DAMO-YOLO   red first, 0 to 255, top left on black         its transforms have mean 0 and deviation 1; scores are its first output
 //! PP-YOLOE+   red first, 0 to 1, stretched                   norm_type none still divides by 255
-//! PP-YOLOE    red first, ImageNet's mean and deviation, stretched
+//! PP-YOLOE    red first, ImageNet's mean and deviation, stretched; the same for PicoDet
+//! RTMDet      blue first, ImageNet's mean and deviation, top left on gray 114
 //! ```
 
 use std::sync::Arc;
 
 use super::keys::{TensorForm, single};
-use super::recognize::{Certainty, HEADS, Outputs, Recognized};
-use super::{CENTERED, DETECTOR, IMAGENET, Layout, OutputLayout, Preprocessing, UNIT};
+use super::recognize::{Certainty, HEADS, Outputs, Pair, Recognized};
+use super::{CENTERED, DETECTOR, IMAGENET, Layout, OutputLayout, Preprocessing, UNIT, gfl};
 use crate::decoders::boxes::BoxUnit;
 use crate::decoders::dense::{Activation, Boxes, Dense, Place, Scores};
 use crate::decoders::tensors::{check_axes, check_count};
@@ -63,6 +64,18 @@ const DAMO: (&str, Preprocessing) = (
 );
 const PADDLE: [(&str, Preprocessing); 2] = [("PP-YOLOE+", UNIT), ("PP-YOLOE", IMAGENET)];
 
+const RTMDET_ORIGIN: (&str, Preprocessing) = (
+    "RTMDet",
+    Preprocessing {
+        placement: Placement::TopLeft,
+        ..gfl::NANODET.input
+    },
+);
+
+fn of_paddle(found: &Recognized) -> Vec<Recognized> {
+    of_families(found, PADDLE.map(|family| (Certainty::Likely, family)))
+}
+
 /// The same outputs for networks of several families, each with its own certainty.
 fn of_families<const N: usize>(
     found: &Recognized,
@@ -76,41 +89,53 @@ fn of_families<const N: usize>(
     families.map(of).to_vec()
 }
 
-/// Only PaddlePaddle has corners and scores in one tensor.
+/// Values of `model_family` in LibreYOLO's metadata.
+pub(super) const PICODET: &str = "picodet";
+pub(super) const RTMDET: &str = "rtmdet";
+
+/// Corners and scores in one tensor; YOLOv8 has centers there, which are computed by a division.
 fn joined(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
-    let matrix = outputs.matrix().filter(|_| outputs.is_paddle())?;
+    let matrix = outputs.matrix()?;
     let strides = outputs.strides_with(matrix.rows, 1, &HEADS)?;
-    let why = format!("a row for each cell of strides {strides:?}, from PaddlePaddle");
+    let why = format!("corners in a row for each cell of strides {strides:?}");
     let classes = matrix.columns.checked_sub(4);
     let found = matrix.recognized(outputs, Certainty::Likely, classes, &why)?;
-    Some(of_families(
-        &found,
-        PADDLE.map(|family| (Certainty::Likely, family)),
-    ))
+    Some(match outputs.family() {
+        PICODET => of_families(&found, [(Certainty::Likely, ("PicoDet", IMAGENET))]),
+        RTMDET => of_families(&found, [(Certainty::Likely, RTMDET_ORIGIN)]),
+        _ if outputs.is_paddle() => of_paddle(&found),
+        _ if outputs.has_distances() && !outputs.has_centers() => of_families(
+            &found,
+            [
+                (Certainty::Possible, NAS),
+                (Certainty::Possible, RTMDET_ORIGIN),
+            ],
+        ),
+        _ => return None,
+    })
 }
 
 fn separate(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
-    let of_rows = outputs.pairs();
-    let pair = of_rows.into_iter().find(|pair| pair.is_dense);
-    let planes = || {
-        let pairs = outputs.pairs_in_planes().into_iter();
-        let is_paddle = outputs.is_paddle();
-        pairs.into_iter().find(|pair| pair.is_dense || is_paddle)
-    };
-    let (pair, in_planes) = match pair {
-        Some(pair) => (pair, false),
-        None => (planes()?, true),
-    };
+    let fits = |pair: &Pair<'_>| pair.is_dense && !pair.has_three_per_cell && !pair.has_softmax();
+    let rows = outputs.pairs().into_iter().find(fits);
+    let planes = outputs.pairs_in_planes();
+    let planes = planes
+        .into_iter()
+        .find(|pair| fits(pair) || outputs.is_paddle());
+    let in_planes = rows.is_none();
+    let pair = rows.or(planes)?;
     let why = "a row for each cell, without background";
     let found = pair.recognized(outputs, Certainty::Likely, pair.columns, why);
     let order = |name: &str| outputs.list.iter().position(|output| output.name == name);
     let (likely, possible) = (Certainty::Likely, Certainty::Possible);
-    Some(if outputs.is_paddle() || in_planes {
-        of_families(&found, PADDLE.map(|family| (likely, family)))
-    } else if order(pair.scores.name) < order(pair.boxes.name) {
-        of_families(&found, [(likely, DAMO), (possible, NAS)])
-    } else {
-        of_families(&found, [(likely, NAS), (possible, DAMO)])
+    Some(match outputs.family() {
+        "yolonas" => of_families(&found, [(likely, NAS)]),
+        "ppyoloe" => of_families(&found, [(likely, PADDLE[1])]),
+        _ if outputs.is_paddle() || in_planes => of_paddle(&found),
+        _ if order(pair.scores.name) < order(pair.boxes.name) => {
+            of_families(&found, [(likely, DAMO), (possible, NAS)])
+        }
+        _ => of_families(&found, [(likely, NAS), (possible, DAMO)]),
     })
 }
 
@@ -303,6 +328,29 @@ mod tests {
             }
         }
         assert_eq!(tensors(&damo, "yolo_nas"), [["b"], ["s"]]);
+        // Corners in rows: as LibreYOLO notes them, or by the operators.
+        let rows = |operators: &[&str], family: &str| {
+            let mut network = network(&[("o", &[1, 8400, 84])], operators, 0);
+            let family = ("model_family".to_owned(), family.to_owned());
+            network.metadata.push(family);
+            network
+        };
+        let (corners, centers) = (&["Sub"][..], &["Sub", "Sub", "Div"][..]);
+        let unknown = [(possible, "YOLO-NAS"), (possible, "RTMDet")];
+        for (operators, family, wanted) in [
+            (centers, "rtmdet", &[(likely, "RTMDet")][..]),
+            (centers, "picodet", &[(likely, "PicoDet")]),
+            (corners, "", &unknown),
+            (centers, "", &[]),
+        ] {
+            let network = rows(operators, family);
+            assert_eq!(origins(&network, "yolo_nas"), wanted);
+            assert_eq!(origins(&network, "yolov8").is_empty(), !wanted.is_empty());
+        }
+        // The scores of a softmax have a background.
+        let ssd = network(&[boxes, ("s/Softmax", &[1, 8400, 21])], &[], 0);
+        guesses(&ssd, "yolo_nas", &[]);
+        assert_eq!(origins(&ssd, "ssd").len(), 1);
         // As many boxes as no grid has cells.
         let other = network(&[("b", &[1, 8401, 4]), ("s", &[1, 8401, 80])], &[], 0);
         guesses(&other, "yolo_nas", &[]);

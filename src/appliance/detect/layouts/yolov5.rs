@@ -69,7 +69,7 @@ fn recognize(outputs: &Outputs<'_>) -> Vec<Recognized> {
         return Vec::new();
     };
     let is_yolox = outputs.has_operator(&["Exp"]);
-    let is_yolov6 = outputs.has_distances();
+    let is_yolov6 = outputs.has_centers();
     let cells = format!("{} cells of strides {strides:?}", matrix.rows);
     let yolox = is_yolox.then(|| {
         let why =
@@ -253,20 +253,23 @@ mod tests {
         let (v5, x, v6) = (YOLOV5.networks, YOLOX.0, YOLOV6.0);
         let (likely, possible) = (Certainty::Likely, Certainty::Possible);
         #[rustfmt::skip]
-        let cases: [Case<'_>; 12] = [
+        let cases: [Case<'_>; 14] = [
             (&[1, 25200, 85], &[], 0, &[(likely, v5)]),
             (&[1, 25500, 85], &[], 0, &[(likely, v5)]),
             (&[1, 102_000, 85], &[], 0, &[(likely, v5)]),
             (&[1, 6000, 85], &[], 0, &[(likely, v5)]),
             (&[1, 25200, 85], &[], 3, &[(possible, v5)]),
             (&[1, 8400, 85], &["Exp"], 0, &[(likely, x)]),
-            (&[1, 8400, 85], &["Sub", "Softmax"], 0, &[(likely, v6)]),
-            (&[1, 8400, 85], &["Sub"], 0, &[(likely, v6)]),
+            (&[1, 8400, 85], &["Sub", "Softmax", "Div"], 0, &[(likely, v6)]),
+            (&[1, 8400, 85], &["Sub", "Sub", "Div"], 0, &[(likely, v6)]),
             // Without objectness.
-            (&[1, 8400, 84], &["Sub"], 0, &[(possible, v6)]),
-            (&[1, 8400, 84], &["Sub"], 79, &[(likely, v6)]),
-            (&[1, 8400, 85], &["Exp", "Sub"], 0, &[(likely, x), (likely, v6)]),
-            // Not decoded.
+            (&[1, 8400, 84], &["Sub", "Sub", "Div"], 0, &[(possible, v6)]),
+            (&[1, 8400, 84], &["Sub", "Sub", "Div"], 79, &[(likely, v6)]),
+            (&[1, 8400, 85], &["Exp", "Sub", "Sub", "Div"], 0, &[(likely, x), (likely, v6)]),
+            // Score and class of the best.
+            (&[1, 8400, 6], &["Sub", "Sub", "Div", "ArgMax"], 0, &[]),
+            // Not decoded, with images normalized in the network.
+            (&[1, 8400, 85], &["Sub", "Div"], 0, &[]),
             (&[1, 8400, 85], &[], 0, &[]),
         ];
         for (axes, operators, names, wanted) in cases {

@@ -17,6 +17,7 @@ use super::darknet::grids::{DarknetGridsParameters, SizeFormula};
 use super::darknet::{AnchorsKey, anchors_form, anchors_of};
 use super::keys::{ActivationKey, TensorForm, per_grid};
 use super::recognize::{self, Certainty, FOUR, Output, Outputs, Recognized, THREE};
+use super::yolov8::COCO;
 use super::yolov8_raw::{activation, activation_of};
 use super::{CENTERED, DETECTOR, Layout};
 use crate::decoders::rows::BEFORE_CLASSES;
@@ -75,7 +76,12 @@ fn recognize(outputs: &Outputs<'_>) -> Vec<Recognized> {
     );
     let (key, word) = activation_of(maps[0], false);
     let tensors = vec![recognize::per_grid("grids", &maps)];
-    let certainty = outputs.limited(Certainty::Likely, classes);
+    // YOLOX and YOLOv8 join their maps, whose channels may be a multiple of three as well.
+    let is_joined = maps[0].axes.len() == 3 && maps[0].made_by == Some("Concat");
+    let certainty = match is_joined && classes != COCO {
+        true => Certainty::Possible,
+        false => outputs.limited(Certainty::Likely, classes),
+    };
     let of = |certainty, networks, anchors: &str| Recognized {
         parameters: vec![("anchors", anchors.to_owned()), (key, word.to_owned())],
         origin: Some((networks, CENTERED)),
@@ -84,11 +90,12 @@ fn recognize(outputs: &Outputs<'_>) -> Vec<Recognized> {
     if strides.len() == FOUR.len() {
         return vec![of(certainty, "YOLOv5 with four strides", YOLOV5_P6)];
     }
-    let (v5, v7) =
-        match outputs.network.count("MaxPool") > 3 && !outputs.has_operator(&["LeakyRelu"]) {
-            true => (Certainty::Possible, certainty),
-            false => (certainty, Certainty::Possible),
-        };
+    let (v5, v7) = match outputs.network.count("MaxPool") {
+        0..=2 => (certainty, certainty),
+        3 => (certainty, Certainty::Possible),
+        _ if outputs.has_operator(&["LeakyRelu"]) => (certainty, Certainty::Possible),
+        _ => (Certainty::Possible, certainty),
+    };
     vec![
         of(v5, "YOLOv5, YOLOv7-tiny", YOLOV5),
         of(v7, "YOLOv7", YOLOV7),
@@ -114,7 +121,8 @@ fn divided<'v, 'a>(
 /// Numbers of an anchor, and the maps `[3 * numbers, height, width]`, unless they may be Darknet's.
 fn whole<'v, 'a>(outputs: &'v Outputs<'a>, strides: &[u32]) -> Option<(u64, Vec<&'v Output<'a>>)> {
     let (channels, maps) = outputs.maps(strides)?;
-    let is_own = outputs.has_silu() && matches!(maps[0].made_by, Some("Conv" | "Sigmoid"));
+    let made_by = maps[0].made_by;
+    let is_own = outputs.has_silu() && matches!(made_by, Some("Concat" | "Conv" | "Sigmoid"));
     (is_own && channels.is_multiple_of(3)).then_some((channels / 3, maps))
 }
 
@@ -149,7 +157,7 @@ mod tests {
             (of(&finished_maps, silu), finished),
         ] {
             let of = |certainty, anchors| (certainty, [("anchors", anchors), activation]);
-            let (v5, v7) = (of(likely, YOLOV5), of(possible, YOLOV7));
+            let (v5, v7) = (of(likely, YOLOV5), of(likely, YOLOV7));
             guesses(
                 &network,
                 "yolov5_raw",
@@ -157,11 +165,16 @@ mod tests {
             );
             assert_eq!(tensors(&network, "yolov5_raw"), [["a", "b", "c"]]);
         }
-        let mut yolov7 = network(&divided, silu, 0);
-        yolov7.operators[0].name = "MaxPool".to_owned();
-        yolov7.operators[0].count = 8;
-        let wanted = [(likely, "YOLOv7"), (possible, "YOLOv5, YOLOv7-tiny")];
-        assert_eq!(origins(&yolov7, "yolov5_raw"), wanted);
+        let (v5, v7) = ("YOLOv5, YOLOv7-tiny", "YOLOv7");
+        for (pools, operator, wanted) in [
+            (3, "Sigmoid", [(likely, v5), (possible, v7)]),
+            (8, "Sigmoid", [(likely, v7), (possible, v5)]),
+            (8, "LeakyRelu", [(likely, v5), (possible, v7)]),
+        ] {
+            let mut network = network(&divided, &["MaxPool", operator], 0);
+            network.operators[0].count = pools;
+            assert_eq!(origins(&network, "yolov5_raw"), wanted);
+        }
         // Darknet's activations.
         for operators in [&[][..], &["LeakyRelu", "Sigmoid"], &["Mish", "Sigmoid"]] {
             guesses(&of(&convolved, operators), "yolov5_raw", &[]);

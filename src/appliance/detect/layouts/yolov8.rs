@@ -12,6 +12,7 @@ use jetwatch_config::Section;
 
 use super::keys::{BoxesAreKey, DenseKeys, UNITS, Yolov8Keys};
 use super::recognize::{Certainty, HEADS, Matrix, Outputs, Recognized};
+use super::yolo_nas::{PICODET, RTMDET};
 use super::{CENTERED, DETECTOR, Layout, OutputLayout};
 use crate::decoders::boxes::BoxUnit;
 use crate::decoders::dense::{Activation, Boxes, Dense, Place, Scores};
@@ -60,7 +61,9 @@ fn planes(outputs: &Outputs<'_>) -> Option<Recognized> {
 fn transposed(outputs: &Outputs<'_>) -> Option<Recognized> {
     let matrix = outputs.matrix()?;
     let strides = outputs.strides_with(matrix.rows, 1, &HEADS)?;
-    if outputs.is_paddle() || !outputs.has_distances() {
+    // Without centers, the boxes are corners.
+    let has_corners = !outputs.has_centers() || [PICODET, RTMDET].contains(&outputs.family());
+    if outputs.is_paddle() || has_corners {
         return None;
     }
     let why = format!(
@@ -315,7 +318,7 @@ mod tests {
             (&[("o", &[1, 84, 8401])], 0, None),
         ];
         for (outputs, names, wanted) in cases {
-            let network = network(outputs, &["Softmax", "Sub"], names);
+            let network = network(outputs, &["Softmax", "Sub", "Div"], names);
             guesses(&network, "yolov8", &Vec::from_iter(wanted));
         }
         // Without distances to the sides, rows are those of other networks.

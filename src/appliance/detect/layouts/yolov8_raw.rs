@@ -16,10 +16,12 @@ use jetwatch_config::{Map, Section};
 
 use super::keys::{ActivationKey, TensorForm, per_grid};
 use super::recognize::{self, Certainty, HEADS, Output, Outputs, Recognized};
+use super::yolov8::COCO;
 use super::{CENTERED, DETECTOR, Layout, OutputLayout};
 use crate::decoders::dense::{Activation, Place, Scores};
 use crate::decoders::distances::{DistanceGrid, Distances, MAX_BINS};
 use crate::decoders::grids::Grid;
+use crate::decoders::rows::BEFORE_CLASSES;
 use crate::decoders::{DType, Mismatch, OutputDecoder, TensorShape};
 use jetwatch_types::Size;
 
@@ -100,8 +102,11 @@ fn separate(outputs: &Outputs<'_>) -> Option<Recognized> {
         return None;
     }
     let (key, word) = activation_of(scores[0], true);
-    // Distances with finished scores, or with a centerness, are FCOS's, too, which reads them.
-    if bins == 1 && (word == "none" || outputs.list.len() > 2 * strides.len()) {
+    // Distances with finished scores, or with a centerness, are FCOS's, too, which reads them; those in pixels are RTMDet's.
+    let is_other = word == "none"
+        || outputs.list.len() > 2 * strides.len()
+        || boxes[0].made_by != Some("Conv");
+    if bins == 1 && is_other {
         return None;
     }
     let reason = format!(
@@ -133,8 +138,12 @@ fn joined(outputs: &Outputs<'_>) -> Option<Recognized> {
         "{channels} channels at strides {strides:?}: {DISTRIBUTIONS} of distances and then the classes{}",
         outputs.agrees(classes)
     );
-    // YOLOX joins its maps as well, of 5 + C channels.
-    let certainty = match channels - 5 == super::yolov8::COCO {
+    // YOLOX joins its maps as well, of 5 + C channels, and YOLOv5 of three times as many.
+    let of_others = [
+        BEFORE_CLASSES as u64 + COCO,
+        3 * (BEFORE_CLASSES as u64 + COCO),
+    ];
+    let certainty = match of_others.contains(&channels) {
         true => Certainty::Possible,
         false => outputs.limited(Certainty::Likely, classes),
     };
@@ -439,7 +448,7 @@ mod tests {
         // Kinds of maps: operator, name, and channels.
         type Case<'a> = (&'a [(&'a str, &'a str, i64)], Option<Guess<'a>>);
         #[rustfmt::skip]
-        let cases: [Case<'_>; 9] = [
+        let cases: [Case<'_>; 10] = [
             (&[("Conv", "b", 64), ("Sigmoid", "c", 80), ("Clip", "s", 1)], Some((likely, 80, finished))),
             (&[("", "b", 64), ("", "c", 1), ("", "s", 1)], Some((likely, 1, finished))),
             (&[("Conv", "b", 64), ("Conv", "c", 80)], Some((likely, 80, raw))),
@@ -447,6 +456,7 @@ mod tests {
             // FCOS reads them.
             (&[("Conv", "b", 4), ("Sigmoid", "c", 80)], None),
             (&[("Conv", "b", 4), ("Conv", "c", 80), ("Conv", "s", 1)], None),
+            (&[("Mul", "b", 4), ("Conv", "c", 80)], None),
             (&[("Concat", "o", 144)], Some((likely, 80, raw))),
             (&[("Concat", "o", 85)], Some((possible, 21, raw))),
             (&[("Conv", "o", 144)], None),

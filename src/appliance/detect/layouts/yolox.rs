@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use super::keys::{TensorForm, per_grid};
-use super::recognize::{self, Certainty, Outputs, Recognized, THREE};
+use super::recognize::{self, Certainty, Matrix, Outputs, Recognized, THREE};
 use super::{DETECTOR, Layout, OutputLayout, Preprocessing, RAW};
 use crate::decoders::candidates::CandidateCollector;
 use crate::decoders::rows::{self, BEFORE_CLASSES};
@@ -46,16 +46,15 @@ pub const YOLOX: Layout = Layout {
     ..DETECTOR
 };
 
+/// Networks that decode their boxes have the same rows.
 fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
     let cells = outputs.cells(&THREE);
-    let matrix = outputs.matrix().filter(|matrix| matrix.rows == cells)?;
-    let certainty = match outputs.has_operator(&["Exp"]) || outputs.has_distances() {
-        true => Certainty::Possible,
-        false => Certainty::Likely,
-    };
+    let is_decoded = outputs.has_operator(&["Exp", "Softmax"]) || outputs.network.count("Sub") > 1;
+    let fits = |matrix: &Matrix<'_>| matrix.rows == cells && !is_decoded;
+    let matrix = outputs.matrix().filter(fits)?;
     let why = format!("{cells} cells of strides 8, 16 and 32, with 5 numbers before the classes");
     let classes = matrix.columns.checked_sub(BEFORE_CLASSES as u64);
-    matrix.recognized(outputs, certainty, classes, &why)
+    matrix.recognized(outputs, Certainty::Likely, classes, &why)
 }
 
 fn maps(outputs: &Outputs<'_>) -> Option<Recognized> {
