@@ -389,7 +389,7 @@ impl<'a> Outputs<'a> {
                 rows,
                 columns,
                 has_three_per_cell,
-                is_dense: rows.is_some_and(|rows| self.strides_with(rows, 1, &HEADS).is_some()),
+                is_dense: rows.is_some_and(|rows| self.strides_with(rows, 1).is_some()),
             })
         };
         [(first, second), (second, first)]
@@ -489,15 +489,10 @@ impl<'a> Outputs<'a> {
         strides.iter().map(cells).sum()
     }
 
-    /// The first of `heads` whose grids together have `rows` for `each` per cell.
-    pub(super) fn strides_with(
-        &self,
-        rows: u64,
-        each: u64,
-        heads: &[&'static [u32]],
-    ) -> Option<&'static [u32]> {
-        let fits = |strides: &&&'static [u32]| rows == each * self.cells(strides);
-        heads.iter().find(fits).copied()
+    /// The first of [`HEADS`] whose grids together have `rows` for `each` per cell.
+    pub(super) fn strides_with(&self, rows: u64, each: u64) -> Option<&'static [u32]> {
+        let fits = |strides: &&'static [u32]| rows == each * self.cells(strides);
+        HEADS.into_iter().find(fits)
     }
 
     /// Whether the activations inside are `x·σ(x)`, as in networks since YOLOv5, and not Darknet's.

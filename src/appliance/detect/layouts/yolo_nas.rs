@@ -20,7 +20,7 @@
 use std::sync::Arc;
 
 use super::keys::{TensorForm, single};
-use super::recognize::{Certainty, HEADS, Outputs, Pair, Recognized};
+use super::recognize::{Certainty, Outputs, Pair, Recognized};
 use super::{CENTERED, DETECTOR, IMAGENET, Layout, OutputLayout, Preprocessing, UNIT, gfl};
 use crate::decoders::boxes::BoxUnit;
 use crate::decoders::dense::{Activation, Boxes, Dense, Place, Scores};
@@ -96,7 +96,7 @@ pub(super) const RTMDET: &str = "rtmdet";
 /// Corners and scores in one tensor; YOLOv8 has centers there, which are computed by a division.
 fn joined(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
     let matrix = outputs.matrix()?;
-    let strides = outputs.strides_with(matrix.rows, 1, &HEADS)?;
+    let strides = outputs.strides_with(matrix.rows, 1)?;
     let why = format!("corners in a row for each cell of strides {strides:?}");
     let classes = matrix.columns.checked_sub(4);
     let found = matrix.recognized(outputs, Certainty::Likely, classes, &why)?;

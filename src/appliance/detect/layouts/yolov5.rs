@@ -14,7 +14,7 @@ use std::sync::Arc;
 use jetwatch_config::Section;
 
 use super::keys::DenseKeys;
-use super::recognize::{Certainty, HEADS, Outputs, Recognized};
+use super::recognize::{Certainty, Outputs, Recognized};
 use super::yolov8::COCO;
 use super::{CENTERED, DETECTOR, Layout, OutputLayout, Preprocessing, yolox};
 use crate::decoders::candidates::CandidateCollector;
@@ -46,7 +46,7 @@ fn recognize(outputs: &Outputs<'_>) -> Vec<Recognized> {
     let Some(matrix) = outputs.matrix() else {
         return Vec::new();
     };
-    let strides = |each| outputs.strides_with(matrix.rows, each, &HEADS);
+    let strides = |each| outputs.strides_with(matrix.rows, each);
     let (masks, masks_why) = outputs.mask_coefficients();
     let classes = matrix.columns.checked_sub(BEFORE_CLASSES as u64 + masks);
     let of = |certainty, why: &str, origin| {

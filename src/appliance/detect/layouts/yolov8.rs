@@ -11,7 +11,7 @@ use std::sync::Arc;
 use jetwatch_config::Section;
 
 use super::keys::{BoxesAreKey, DenseKeys, UNITS, Yolov8Keys};
-use super::recognize::{Certainty, HEADS, Matrix, Outputs, Recognized};
+use super::recognize::{Certainty, Matrix, Outputs, Recognized};
 use super::yolo_nas::{PICODET, RTMDET};
 use super::{CENTERED, DETECTOR, Layout, OutputLayout};
 use crate::decoders::boxes::BoxUnit;
@@ -49,7 +49,7 @@ pub const YOLOV8: Layout = Layout {
 
 fn planes(outputs: &Outputs<'_>) -> Option<Recognized> {
     let matrix = outputs.matrix()?;
-    let strides = outputs.strides_with(matrix.columns, 1, &HEADS)?;
+    let strides = outputs.strides_with(matrix.columns, 1)?;
     let why = format!(
         "a column for each of {} cells of strides {strides:?}, with 4 numbers before the classes",
         matrix.columns
@@ -60,7 +60,7 @@ fn planes(outputs: &Outputs<'_>) -> Option<Recognized> {
 /// YOLOv6 has the same rows with an objectness of 1, so the number of classes must be a usual or a noted one to be likely.
 fn transposed(outputs: &Outputs<'_>) -> Option<Recognized> {
     let matrix = outputs.matrix()?;
-    let strides = outputs.strides_with(matrix.rows, 1, &HEADS)?;
+    let strides = outputs.strides_with(matrix.rows, 1)?;
     // Without centers, the boxes are corners.
     let has_corners = !outputs.has_centers() || [PICODET, RTMDET].contains(&outputs.family());
     if outputs.is_paddle() || has_corners {

@@ -46,8 +46,8 @@ pub const YOLOV8_RAW: Layout = Layout {
         }))
     },
     recognize: |outputs| {
-        let found = separate(outputs).into_iter();
-        found.chain(joined(outputs)).collect()
+        let found = HEADS.iter().find_map(|strides| separate(outputs, strides));
+        found.into_iter().chain(joined(outputs)).collect()
     },
     ..DETECTOR
 };
@@ -79,12 +79,13 @@ pub(super) fn activation_of(
 const DISTRIBUTIONS: u64 = 4 * 16;
 
 /// A map of boxes and one of scores for each stride, perhaps with a further one of a single channel.
-fn separate(outputs: &Outputs<'_>) -> Option<Recognized> {
-    let strides = HEADS.into_iter().find(|strides| {
-        [2, 3]
-            .map(|kinds| kinds * strides.len())
-            .contains(&outputs.list.len())
-    })?;
+fn separate(outputs: &Outputs<'_>, strides: &'static [u32]) -> Option<Recognized> {
+    if ![2, 3]
+        .map(|kinds| kinds * strides.len())
+        .contains(&outputs.list.len())
+    {
+        return None;
+    }
     let of_channels = |channels| outputs.maps_among(strides, Some(channels));
     let (bins, (_, boxes)) = match of_channels(DISTRIBUTIONS) {
         Some(boxes) => (16, boxes),
@@ -479,6 +480,26 @@ mod tests {
                 let names = |kind: &str| [80, 40, 20].map(|side| format!("{kind}{side}")).to_vec();
                 assert_eq!(tensors(&network, "yolov8_raw"), [names("c"), names("b")]);
             }
+        }
+    }
+
+    #[test]
+    fn heads_of_other_strides_are_recognized() {
+        let finished = &[("activation", "none")][..];
+        for sides in [&[160, 80, 40, 20][..], &[80, 40, 20, 10], &[40, 20]] {
+            let maps = sides.iter().flat_map(|side| {
+                [("b/Conv", 64), ("c/Sigmoid", 3), ("s/Clip", 1)].map(|(name, channels)| {
+                    let (kind, operator) = name.split_once('/').expect("both");
+                    (
+                        format!("{kind}{side}/{operator}"),
+                        [1, channels, *side, *side],
+                    )
+                })
+            });
+            let maps: Vec<(String, [i64; 4])> = maps.collect();
+            let outputs = maps.iter().map(|(name, axes)| (name.as_str(), &axes[..]));
+            let network = network(&Vec::from_iter(outputs), &[], 0);
+            guesses(&network, "yolov8_raw", &[(Certainty::Likely, 3, finished)]);
         }
     }
 }
