@@ -275,7 +275,7 @@ pub(super) struct Output<'a> {
     pub(super) has_corners: bool,
 }
 
-/// The only output, `[rows, columns]`.
+/// The only output, or the last of several of one shape, `[rows, columns]`.
 pub(super) struct Matrix<'a> {
     pub(super) output: &'a Output<'a>,
     pub(super) rows: u64,
@@ -331,10 +331,12 @@ impl<'a> Outputs<'a> {
         self.has_operator(&SUPPRESSION)
     }
 
+    /// Of several of one shape the last: YOLOv9 has those of its auxiliary branches before it.
     fn any_matrix(&self) -> Option<Matrix<'_>> {
-        let [output] = self.list.as_slice() else {
+        let (output, before) = self.list.split_last()?;
+        if before.iter().any(|other| other.axes != output.axes) {
             return None;
-        };
+        }
         let [Some(rows), Some(columns)] = *output.axes.as_slice() else {
             return None;
         };
@@ -601,8 +603,12 @@ impl Matrix<'_> {
         why: &str,
     ) -> Option<Recognized> {
         let classes = classes.filter(|classes| *classes > 0)?;
+        let last = match outputs.list.len() {
+            1 => "",
+            _ => ", the last of its shape",
+        };
         let reason = format!(
-            "output {}: {why}{}",
+            "output {}{last}: {why}{}",
             self.output.shape(),
             outputs.agrees(classes)
         );

@@ -177,7 +177,7 @@ impl Planes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::recognize::tests::{Guess, Shapes, guesses, network};
+    use super::super::recognize::tests::{Guess, Shapes, guesses, network, tensors};
     use super::*;
     use crate::decoders::DecodeDiagnostics;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
@@ -321,6 +321,11 @@ mod tests {
             let network = network(outputs, &["Softmax", "Sub", "Div"], names);
             guesses(&network, "yolov8", &Vec::from_iter(wanted));
         }
+        // The main branch of YOLOv9 comes behind its auxiliary one.
+        let dual = network(&[("aux", &[1, 84, 8400]), ("o", &[1, 84, 8400])], &[], 0);
+        let unnamed = network(&[("a", &[1, 84, 8400]), ("b", &[1, 84, 8400])], &[], 0);
+        assert_eq!(tensors(&dual, "yolov8"), [["o"]]);
+        assert_eq!(tensors(&unnamed, "yolov8"), [["b"]]);
         // Without distances to the sides, rows are those of other networks.
         guesses(
             &network(&[("o", &[1, 8400, 84])], &["Exp"], 0),
