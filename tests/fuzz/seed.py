@@ -17,7 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-LAYOUTS = 17
+LAYOUTS = 19
 # What the target `layouts` reads before the number of the layout: three shares, which are 0.3 when their byte is 0, then
 # the most detections, two sides, the placement, the filter (two bytes) and the classes.
 SHARES = bytes(3)
