@@ -8,8 +8,9 @@ use std::time::Duration;
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::sync::Arc;
 
+use jetwatch_detect::decoders::boxes::BoxUnit;
 use jetwatch_detect::decoders::{DType, DecodeDiagnostics, TensorShape, TensorView};
-use jetwatch_detect::layouts::darknet::grids::DarknetGridsParameters;
+use jetwatch_detect::layouts::darknet::grids::{DarknetGridsParameters, SizeFormula};
 use jetwatch_detect::layouts::detectnet_v2::DetectNetParameters;
 use jetwatch_detect::layouts::detr::{DetrActivation, DetrParameters};
 use jetwatch_detect::layouts::fcos::{FcosParameters, FcosScore};
@@ -177,6 +178,8 @@ fn yolo() -> Vec<Case> {
     let parameters = DarknetGridsParameters {
         anchors: vec![vec![[2.0 * HALF; 2]]; 3],
         scale_x_y: vec![1.05; 3],
+        sizes: SizeFormula::Exponential,
+        activation: DetrActivation::Sigmoid,
     };
     vec![
         case(
@@ -191,12 +194,18 @@ fn yolo() -> Vec<Case> {
         ),
         case(
             "yolov5",
-            Arc::new(layouts::yolov5::Rows),
+            Arc::new(layouts::yolov5::Rows {
+                mask_coefficients: 0,
+            }),
             vec![(vec![BOXES, 85], yolov5)],
         ),
         case(
             "yolov8",
-            Arc::new(layouts::yolov8::Planes),
+            Arc::new(layouts::yolov8::Planes {
+                transposed: false,
+                mask_coefficients: 0,
+                box_unit: BoxUnit::Pixels,
+            }),
             vec![(vec![84, BOXES], yolov8)],
         ),
         case(
@@ -271,6 +280,7 @@ fn others() -> Vec<Case> {
     let fcos_of = |score| Arc::new(FcosParameters { grids: 3, score });
     let queries = DetrParameters::Queries {
         activation: DetrActivation::Sigmoid,
+        no_object: false,
     };
     vec![
         case("fcos", fcos_of(FcosScore::Class), fcos),

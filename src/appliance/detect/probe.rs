@@ -160,7 +160,7 @@ impl Probe {
             if axes.len() != found.axes.len() {
                 continue;
             }
-            output.has_corners = found.has_corners();
+            output.has_corners = Some(found.has_corners());
             let last = axes.len().saturating_sub(1);
             for (at, (axis, len)) in axes.iter_mut().zip(&found.axes).enumerate() {
                 let is_fixed = match is_counting {

@@ -27,7 +27,7 @@ fn tensor(name: &str, element: Element, axes: &[i64]) -> Tensor {
         element: Some(element),
         axes: Some(axes.iter().map(axis).collect()),
         made_by: None,
-        has_corners: false,
+        has_corners: None,
     }
 }
 

@@ -115,7 +115,6 @@ fn layout(
                 shape.reverse();
             }
             let planes = layouts::yolov8::Planes {
-                corners: false,
                 transposed,
                 mask_coefficients: 2,
                 box_unit: BoxUnit::Pixels,

@@ -66,9 +66,9 @@ pub struct Tensor {
     /// Of an output: the operator that makes its numbers; those behind it only shape or store them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub made_by: Option<String>,
-    /// Of an output: whether a run gave boxes by their corners, which the shape does not show. `false` without a run.
+    /// Of an output: whether a run gave boxes by their corners, which the shape does not show; `None` without a run.
     #[serde(skip)]
-    pub has_corners: bool,
+    pub has_corners: Option<bool>,
 }
 
 /// One axis of a tensor.
@@ -304,7 +304,7 @@ fn tensor(port: &onnx_proto::ValueInfo<'_>) -> Tensor {
             .as_ref()
             .map(|axes| axes.iter().map(axis).collect()),
         made_by: None,
-        has_corners: false,
+        has_corners: None,
     }
 }
 

@@ -82,7 +82,7 @@ pub(super) const fn optional_per_grid(key: &'static str) -> Role {
 #[derive(Section)]
 #[section(also = AnchorsKey, also = ScaleKey, also = ActivationKey, also = BoxesAreKey)]
 #[section(also = GflKeys, also = DetectNetParameters, also = SsdKeys, also = FinishedKeys)]
-#[section(also = NoObjectKey, also = DenseKeys, also = Yolov8Keys)]
+#[section(also = NoObjectKey, also = DenseKeys, also = TransposedKey)]
 #[expect(dead_code, reason = "declares the keys only")]
 pub(crate) struct OutputKeys {
     /// What the tensors mean.
@@ -156,13 +156,10 @@ pub(super) struct DenseKeys {
 
 /// Of the layout `yolov8`.
 #[derive(Section)]
-pub(super) struct Yolov8Keys {
+pub(super) struct TransposedKey {
     /// Layout yolov8: the tensor is [N, 4 + C], with a row for each box, instead of [4 + C, N].
     #[key(default = false)]
     pub(super) transposed: bool,
-    /// Layout yolov8: the first four numbers are left, top, right and bottom, instead of center, width and height.
-    #[key(default = false)]
-    pub(super) corners: bool,
 }
 
 /// The tensors as they were named.

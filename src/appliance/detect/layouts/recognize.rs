@@ -271,8 +271,8 @@ pub(super) struct Output<'a> {
     pub(super) axes: Vec<Option<u64>>,
     /// The operator that computes it.
     pub(super) made_by: Option<&'a str>,
-    /// Whether a run gave boxes by their corners.
-    pub(super) has_corners: bool,
+    /// Whether a run gave boxes by their corners; `None` without a run.
+    pub(super) has_corners: Option<bool>,
 }
 
 /// The only output, or the last of several of one shape, `[rows, columns]`.

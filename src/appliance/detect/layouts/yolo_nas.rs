@@ -100,11 +100,13 @@ fn joined(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
     let why = format!("corners in a row for each cell of strides {strides:?}");
     let classes = matrix.columns.checked_sub(4);
     let found = matrix.recognized(outputs, Certainty::Likely, classes, &why)?;
+    let corners = matrix.output.has_corners;
+    let corners = corners.unwrap_or_else(|| outputs.has_distances() && !outputs.has_centers());
     Some(match outputs.family() {
         PICODET => of_families(&found, [(Certainty::Likely, ("PicoDet", IMAGENET))]),
         RTMDET => of_families(&found, [(Certainty::Likely, RTMDET_ORIGIN)]),
         _ if outputs.is_paddle() => of_paddle(&found),
-        _ if outputs.has_distances() && !outputs.has_centers() => of_families(
+        _ if corners => of_families(
             &found,
             [
                 (Certainty::Possible, NAS),

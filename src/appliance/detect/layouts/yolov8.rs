@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use jetwatch_config::Section;
 
-use super::keys::{BoxesAreKey, DenseKeys, UNITS, Yolov8Keys};
+use super::keys::{BoxesAreKey, DenseKeys, TransposedKey, UNITS};
 use super::recognize::{Certainty, Matrix, Outputs, Recognized};
 use super::yolo_nas::{PICODET, RTMDET};
 use super::{CENTERED, DETECTOR, Layout, OutputLayout};
@@ -26,16 +26,14 @@ pub const YOLOV8: Layout = Layout {
     networks: "YOLOv8, YOLO11",
     needs: "one output [4 + C, N] with a column for every cell of the grids of strides 8, 16 and 32, or [N, 4 + C]",
     input: CENTERED,
-    keys: &[BoxesAreKey::KEYS, DenseKeys::KEYS, Yolov8Keys::KEYS],
+    keys: &[BoxesAreKey::KEYS, DenseKeys::KEYS, TransposedKey::KEYS],
     read: |map, _, _| {
         let box_unit = match map.get("boxes_are") {
             Some(node) => node.one_of(&UNITS),
             None => Some(BoxUnit::Pixels),
         };
-        let keys = Yolov8Keys::from_map(map)?;
         Some(Arc::new(Planes {
-            transposed: keys.transposed,
-            corners: keys.corners,
+            transposed: TransposedKey::from_map(map)?.transposed,
             mask_coefficients: DenseKeys::from_map(map)?.mask_coefficients,
             box_unit: box_unit?,
         }))
@@ -62,7 +60,10 @@ fn transposed(outputs: &Outputs<'_>) -> Option<Recognized> {
     let matrix = outputs.matrix()?;
     let strides = outputs.strides_with(matrix.rows, 1)?;
     // Without centers, the boxes are corners.
-    let has_corners = !outputs.has_centers() || [PICODET, RTMDET].contains(&outputs.family());
+    let has_corners = matrix
+        .output
+        .has_corners
+        .unwrap_or_else(|| !outputs.has_centers() || [PICODET, RTMDET].contains(&outputs.family()));
     if outputs.is_paddle() || has_corners {
         return None;
     }
@@ -97,10 +98,6 @@ fn recognized(
     let classes = numbers.checked_sub(BEFORE_CLASSES as u64 + masks);
     let mut found = matrix.recognized(outputs, certainty, classes, &format!("{why}{masks_why}"))?;
     found.parameters = outputs.mask_parameter();
-    if matrix.output.has_corners {
-        found.reason.push_str("; a run gave corners");
-        found.parameters.push(("corners", "true".to_owned()));
-    }
     Some(found)
 }
 
@@ -109,8 +106,6 @@ fn recognized(
 pub struct Planes {
     /// Whether it has a row for each box instead of a column.
     pub transposed: bool,
-    /// Whether boxes are given by their corners.
-    pub corners: bool,
     /// Numbers behind the classes that are not read.
     pub mask_coefficients: usize,
     /// Unit of the boxes.
@@ -161,7 +156,7 @@ impl Planes {
         Ok(Dense {
             boxes: Boxes {
                 place: place(0),
-                are_centers: !self.corners,
+                are_centers: true,
                 unit: self.box_unit.pixels(input),
             },
             scores: Scores {
@@ -190,7 +185,6 @@ mod tests {
     const PLANES: usize = 4 + 3;
     const PLAIN: Planes = Planes {
         transposed: false,
-        corners: false,
         mask_coefficients: 0,
         box_unit: BoxUnit::Pixels,
     };
@@ -251,27 +245,11 @@ mod tests {
     }
 
     #[test]
-    fn boxes_may_be_given_by_their_corners() {
-        let layout = Planes {
-            corners: true,
-            transposed: true,
-            ..PLAIN
-        };
-        let mut rows = DecoderFixture::new(vec![vec![1, PLANES]], |shapes| {
-            layout.decoder(INPUT, 3, shapes)
-        });
-        rows.floats = vec![vec![16.0, 28.0, 24.0, 32.0, 0.1, 0.9, 0.2]];
-        let wanted = candidate(0, 1, 0.9, [16.0, 28.0, 24.0, 32.0]);
-        assert_eq!(rows.decode(0.3).0, [wanted]);
-    }
-
-    #[test]
     fn transposed_boxes_with_mask_coefficients_are_the_same() {
         let numbers = |index: usize| (index * 7919 % 1009) as f32 / 1009.0;
         let mut planes = fixture(&[]);
         planes.floats[0] = (0..PLANES * BOXES).map(numbers).collect();
         let rows = Planes {
-            corners: false,
             transposed: true,
             mask_coefficients: 2,
             box_unit: BoxUnit::Normalized,

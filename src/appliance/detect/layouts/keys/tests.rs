@@ -59,7 +59,6 @@ fn every_layout_has_its_tensors_in_its_own_order() {
     let plugin = |plugin, box_unit| layout(NmsPluginParameters { plugin, box_unit });
     let planes = |transposed, mask_coefficients, box_unit| {
         layout(Planes {
-            corners: false,
             transposed,
             mask_coefficients,
             box_unit,

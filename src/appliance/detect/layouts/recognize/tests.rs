@@ -28,7 +28,7 @@ pub(in super::super) fn network(outputs: Shapes<'_>, operators: &[&str], names: 
             Err(_) => Axis::Open("n".to_owned()),
         };
         Tensor {
-            has_corners: false,
+            has_corners: None,
             name: name.to_owned(),
             element: Some(Element::FLOAT),
             axes: Some(axes.iter().map(axis).collect()),
