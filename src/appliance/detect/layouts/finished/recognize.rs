@@ -91,7 +91,8 @@ const EFFICIENTDET_ROWS: Family = Family {
 const EFFDET_ROWS: Family = Family {
     first_class: 1,
     origin: EFFICIENTDET,
-    why: ", 100 and without names of classes, as of EfficientDet, whose classes begin with 1; those of most others begin with 0",
+    why: ", 100 and without names of classes, as of EfficientDet, whose classes begin with 1, and whose older exports have width and \
+          height instead of right and bottom; classes of most others begin with 0",
     ..ULTRALYTICS_ROWS
 };
 const DEEPSTREAM_ROWS: Family = Family {
