@@ -136,3 +136,49 @@ fn broken_requests_end_the_session() {
         assert!(format!("{error:#}").contains(expected), "{error:#}");
     }
 }
+
+/// Boxes, scores and classes of a network that finds a number of objects that varies, as torchvision exports it.
+#[test]
+fn rows_of_objects_need_no_batch_axis() {
+    let text = format!(
+        "name: n\n\
+         input: {{name: i, width: 64, height: 32, color: rgb, letterbox: {{value: 0, placement: top_left}}}}\n\
+         output: {{layout: finished, tensors: {{boxes: b, scores: s, classes: c}}, first_class: 1}}\n\
+         labels: [person, car]\n\
+         license: {{spdx: Apache-2.0, source: made by the test}}\n\
+         files: {{fp32: {{file: n.onnx, sha256: {}}}}}\n",
+        "aa".repeat(32)
+    );
+    let spec = ModelSpec::from_text(Path::new("m"), &text, |_| unreachable!("no other file"));
+    let spec = spec.expect("it is right");
+    let request = |batch: &str| {
+        let tensor =
+            |element: &str, shape: &str| format!("{{\"element\":\"{element}\",\"shape\":{shape}}}");
+        let tensors = [
+            tensor("float32", &format!("[{batch}1,4]")),
+            tensor("float32", &format!("[{batch}1]")),
+            tensor("int64", &format!("[{batch}1]")),
+        ];
+        let mut bytes = format!(
+            "{{\"image\":[64,32],\"tensors\":[{}],\"score_threshold\":0.5,\"nms_iou\":0.5,\"max_detections\":10,\
+             \"candidates\":true}}\n",
+            tensors.join(",")
+        )
+        .into_bytes();
+        let numbers = [8.0_f32, 4.0, 16.0, 12.0, 0.75];
+        bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        bytes.extend(2_i64.to_le_bytes());
+        bytes
+    };
+    let (lines, records) = serve(&spec, [request(""), request("1,")].concat());
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    for (line, record) in lines[1..].iter().zip(&records[1..]) {
+        assert_eq!(
+            (line["count"].as_u64(), line["cells"].as_bool()),
+            (Some(1), Some(false))
+        );
+        assert_eq!(record[4..8], 1_u32.to_le_bytes());
+        let numbers: Vec<f32> = (2..7).map(|place| float(record, place)).collect();
+        assert_eq!(numbers, [0.75, 8.0, 4.0, 16.0, 12.0]);
+    }
+}
