@@ -546,7 +546,7 @@ mod tests {
                 .collect()
         };
         let [(0, 1, score)] = found(&softmax)[..] else {
-            panic!("the second query is no object")
+            panic!("only the first query has an object")
         };
         assert!((score - 0.25).abs() < 1e-6, "{score}");
         softmax.check_non_finite(0.2, [(0, 0), (0, 1)]);

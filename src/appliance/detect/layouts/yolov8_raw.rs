@@ -172,7 +172,7 @@ impl RawHead {
     /// A decoder for the tensors `shapes`, whose strides follow from `input`, in the order of growing strides.
     ///
     /// # Errors
-    /// A tensor is no map of a grid over `input` in this order, or its channels are not those of `classes` or of four sides.
+    /// A tensor does not have the shape of a grid over `input` in this order, or its channels are not those of `classes` or of four sides.
     fn decoder(
         &self,
         input: Size,

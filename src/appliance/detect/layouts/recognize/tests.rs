@@ -128,7 +128,7 @@ fn further_outputs_do_not_hide_the_boxes() {
         assert_eq!((first.layout, first.found.tensors.len()), ("yolov5", 1));
         assert_eq!(first.found.tensors[0].names, ["o"]);
     }
-    // A second matrix is no such output.
+    // A second matrix may be part of the boxes.
     let outputs: [(&str, &[i64]); 2] = [rows, ("landmarks", &[1, 25200, 10])];
     assert_eq!(infer_layout(&network(&outputs, &[], 0), None), None);
 }
