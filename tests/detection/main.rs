@@ -17,6 +17,7 @@ mod detect_onnx_outputs;
 mod detect_tensorrt;
 mod detect_yolox;
 mod engine;
+mod exports;
 mod interval;
 mod model_classifiers;
 mod model_fetch;

@@ -15,6 +15,8 @@ pub const INT8: u64 = 3;
 /// See [`FLOAT`].
 pub const FLOAT16: u64 = 10;
 /// See [`FLOAT`].
+pub const INT32: u64 = 6;
+/// See [`FLOAT`].
 pub const INT64: u64 = 7;
 
 /// A graph under construction.
@@ -38,9 +40,23 @@ impl Graph {
         output: &str,
         attributes: &[Attribute<'_>],
     ) {
+        self.nodes(operator, inputs, &[output], attributes);
+    }
+
+    /// Adds an operator with several outputs. `DOMAIN::NAME` is one that is not ONNX's own.
+    pub fn nodes(
+        &mut self,
+        operator: &str,
+        inputs: &[&str],
+        outputs: &[&str],
+        attributes: &[Attribute<'_>],
+    ) {
         let attributes: Vec<Message> = attributes.iter().map(Attribute::message).collect();
-        self.0
-            .message(1, node(operator, inputs, output, &attributes));
+        let (domain, operator) = operator.split_once("::").unwrap_or(("", operator));
+        let mut node = node(operator, inputs, outputs[0], &attributes);
+        outputs[1..].iter().for_each(|output| node.text(2, output));
+        node.text(7, domain);
+        self.0.message(1, node);
     }
 
     /// Adds numbers that are always the same; `to_bytes` writes one of them, lowest byte first.
@@ -66,24 +82,46 @@ impl Graph {
 
     /// Adds an input; an axis of `None` is left open.
     pub fn input(&mut self, name: &str, element: u64, shape: &[Option<i64>]) {
-        self.0.message(11, value_info(name, element, shape));
+        self.input_of(name, element, &axes_of(shape));
+    }
+
+    /// Adds an input whose axes are words; those that are not numbers are left open, under this name.
+    pub fn input_of(&mut self, name: &str, element: u64, axes: &str) {
+        self.0.message(11, value_info(name, element, axes));
     }
 
     /// Adds an output, as [`input`](Self::input).
     pub fn output(&mut self, name: &str, element: u64, shape: &[Option<i64>]) {
-        self.0.message(12, value_info(name, element, shape));
+        self.output_of(name, element, &axes_of(shape));
+    }
+
+    /// Adds an output, as [`input_of`](Self::input_of).
+    pub fn output_of(&mut self, name: &str, element: u64, axes: &str) {
+        self.0.message(12, value_info(name, element, axes));
     }
 
     /// The bytes of a file with this graph.
-    pub fn bytes(mut self) -> Vec<u8> {
+    pub fn bytes(self) -> Vec<u8> {
+        self.bytes_by("", &[])
+    }
+
+    /// The same with the program that wrote it and what it noted.
+    pub fn bytes_by(mut self, producer: &str, metadata: &[(&str, String)]) -> Vec<u8> {
         self.0.text(2, "tiny");
         let mut opset = Message::default();
         opset.text(1, "");
         opset.number(2, 13);
         let mut model = Message::default();
         model.number(1, 7);
+        model.text(2, producer);
         model.message(7, self.0);
         model.message(8, opset);
+        for (key, value) in metadata {
+            let mut entry = Message::default();
+            entry.text(1, key);
+            entry.text(2, value);
+            model.message(14, entry);
+        }
         model.0
     }
 }
@@ -107,13 +145,18 @@ impl Attribute<'_> {
     }
 }
 
-fn value_info(name: &str, element: u64, shape: &[Option<i64>]) -> Message {
+fn axes_of(shape: &[Option<i64>]) -> String {
+    let axis = |axis: &Option<i64>| axis.map_or("batch".to_owned(), |axis| axis.to_string());
+    shape.iter().map(axis).collect::<Vec<_>>().join(" ")
+}
+
+fn value_info(name: &str, element: u64, shape: &str) -> Message {
     let mut axes = Message::default();
-    for axis in shape {
+    for axis in shape.split_whitespace() {
         let mut dimension = Message::default();
-        match axis {
-            Some(axis) => dimension.number(1, axis.unsigned_abs()),
-            None => dimension.text(2, "batch"),
+        match axis.parse() {
+            Ok(len) => dimension.number(1, len),
+            Err(_) => dimension.text(2, axis),
         }
         axes.message(1, dimension);
     }

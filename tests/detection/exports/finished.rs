@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Exports that give objects rather than cells: behind a suppression, a choice of the best, or the queries of a transformer.
+
+use super::heads::*;
+use super::net::{Edges, NEVER, Net, Object, P5, logit};
+use super::{Expected::*, Export, row};
+
+const CENTERED: &str = "rgb 0..1 center";
+const STRETCHED: &str = "rgb 0..1 stretch";
+const IMAGENET: &str = "rgb -2.1..2.2 stretch";
+
+fn paddle() -> Net {
+    P5.net_of(3, "image 1 3 192 256")
+        .by("PaddlePaddle")
+        .input("scale_factor 1 2")
+}
+
+pub(super) fn rows_behind_a_suppression_are_read() -> Vec<Export> {
+    let ultralytics = "boxes kept_scores classes32";
+    let of_paddle = "classes32 kept_scores boxes";
+    let counted = "multiclass_nms3_0.tmp_2 = Cast kept_count to=6\n> multiclass_nms3_0.tmp_2@6 1";
+    let yolov7 = "which32 boxes classes32 kept_scores";
+    let flat = "which32 boxes kept_scores classes32";
+    let automl = || {
+        let net = suppressed(P5.net(3).by("tf2onnx"), Edges::Pixels);
+        let net = net.and("turned = Gather boxes [1,0,3,2] axis=1\nfrom_one = Add classes32 (1)");
+        filled(
+            net,
+            "which32 turned kept_scores from_one",
+            "detections:0",
+            100,
+        )
+    };
+    let ultralytics_filled = |name, most| {
+        filled(
+            suppressed(P5.net(3), Edges::Pixels),
+            ultralytics,
+            name,
+            most,
+        )
+    };
+    #[rustfmt::skip]
+    let rows = vec![
+        row("Ultralytics, nms=True", ultralytics_filled("output0", 300).note("task", "detect"), Reads("finished", CENTERED)),
+        row("YOLOv7, end2end", rows(P5.net(3), yolov7, "output"), Reads("finished", CENTERED)),
+        row("YOLO-NAS, flat predictions", rows(P5.net(3), flat, "graph2_flat_predictions"), Reads("finished", "")),
+        row("EfficientDet by AutoML", automl(), Reads("finished", "")),
+        row("EfficientDet, [1, 100, 6]", ultralytics_filled("output", 100), Reads("finished", "")),
+        row("PicoDet, suppressed", rows(paddle(), of_paddle, "multiclass_nms3_0.tmp_0"), Reads("finished", "")),
+        row("PP-YOLOE, suppressed", rows(paddle(), of_paddle, "multiclass_nms3_0.tmp_0").and(counted), Reads("finished", "")),
+    ];
+    rows
+}
+
+pub(super) fn four_tensors_with_a_count_are_read() -> Vec<Export> {
+    let counted = |count, classes| {
+        let [boxes, scores] = ["boxes det_boxes 1 100 4", "scores det_scores 1 100"];
+        let outputs = [count, boxes, scores, classes];
+        four(P5.net(3).named(), Edges::Pixels, 0, outputs)
+    };
+    let (count32, count64) = ("count num_dets@6 1 1", "count num_dets@7 1 1");
+    let (floats, ints) = ("classes det_classes 1 100", "classes det_classes@6 1 100");
+    let longs = "classes det_classes@7 1 100";
+    let plugin = "num_dets det_boxes det_scores det_classes = TRT::EfficientNMS_TRT corners scores
+        > num_dets@6 1 1
+        > det_boxes 1 100 4
+        > det_scores 1 100
+        > det_classes@6 1 100";
+    #[rustfmt::skip]
+    let rows = vec![
+        row("YOLOv7, end2end for TensorRT", corners(P5.net(3).named(), Edges::Pixels, plugin), Drafts("efficient_nms")),
+        row("EfficientNMS by another operator", counted(count32, ints), Reads("efficient_nms", CENTERED)),
+        row("BatchedNMS by another operator", counted(count32, floats), Reads("batched_nms", CENTERED)),
+        row("YOLO-NAS, predictions of a batch", counted(count64, longs), Reads("finished", "")),
+    ];
+    rows
+}
+
+pub(super) fn the_best_of_all_cells_are_read() -> Vec<Export> {
+    let noted = |classes, task: &str| P5.net(classes).ultralytics(task);
+    let read = Reads("finished", CENTERED);
+    #[rustfmt::skip]
+    let rows = vec![
+        row("v10", end_to_end(noted(3, "detect"), 0), read),
+        row("26, end to end", end_to_end(noted(3, "detect").note("end2end", "True"), 0), read),
+        row("26, end to end, 1 class", end_to_end(noted(1, "detect"), 0), read),
+        row("26, end to end, 2 classes", end_to_end(noted(2, "detect"), 0), read),
+        row("26-seg, end to end", end_to_end(noted(3, "segment"), 32).and(PROTOTYPES), read),
+    ];
+    rows
+}
+
+pub(super) fn several_tensors_of_objects_are_read() -> Vec<Export> {
+    let ssd = || {
+        let net = P5
+            .net_of(3, "image_tensor:0@2 1 3 192 256")
+            .by("tf2onnx")
+            .named();
+        let outputs = [
+            "boxes detection_boxes:0 1 100 4",
+            "classes detection_classes:0 1 100",
+            "scores detection_scores:0 1 100",
+            "count num_detections:0 1",
+        ];
+        four(net, Edges::TopFirst, 1, outputs)
+    };
+    let lite = [
+        "boxes TFLite_Detection_PostProcess 1 100 4",
+        "classes TFLite_Detection_PostProcess:1 1 100",
+        "scores TFLite_Detection_PostProcess:2 1 100",
+        "count TFLite_Detection_PostProcess:3 1",
+    ];
+    let lite = four(P5.net(3).by("tf2onnx").named(), Edges::TopFirst, 0, lite);
+    let raw = "> corners 1 N 4\n> scores 1 N C";
+    let outputs = [
+        "> boxes kept 4\n",
+        "> labels@7 kept\n",
+        "> score_values kept\n",
+    ];
+    let torchvision = |net, first, order: [usize; 3]| {
+        torchvision(net, first, &order.map(|place| outputs[place]).concat())
+    };
+    let (torch, bytes) = (
+        Reads("finished", CENTERED),
+        Reads("finished", "rgb bytes stretch"),
+    );
+    #[rustfmt::skip]
+    let rows = vec![
+        row("torchvision, Faster R-CNN", torchvision(P5.net(3).named(), 1, [0, 1, 2]), torch),
+        row("torchvision, RetinaNet", torchvision(P5.net(3).named(), 1, [0, 2, 1]), torch),
+        row("torchvision, another order", torchvision(P5.net(3).named(), 1, [1, 2, 0]), torch),
+        row("TensorFlow's SSD by tf2onnx", ssd(), bytes),
+        row("TensorFlow's SSD with raw outputs", ssd().and(raw), bytes),
+        row("TensorFlow Lite's postprocess", lite, Reads("finished", "")),
+    ];
+    rows
+}
+
+pub(super) fn queries_are_read() -> Vec<Export> {
+    let joined = |net: Net| {
+        let (classes, none) = (net.classes, vec![NEVER; net.classes]);
+        let output =
+            "scores = Sigmoid logits\noutput0 = Concat boxes scores axis=2\n> output0 1 300 4+C";
+        transformer(net, 300, &none, &|object| object.logits(classes)).and(output)
+    };
+    let sigmoid = |classes: usize, columns: usize, [logits, boxes]: [&str; 2]| {
+        let encode = |object: &Object| object.one_hot(columns, logit(object.score), NEVER);
+        let outputs = format!(
+            "dets = Identity boxes
+            labels = Identity logits
+            > {logits} 1 300 {columns}
+            > {boxes} 1 300 4"
+        );
+        transformer(P5.net(classes), 300, &vec![NEVER; columns], &encode).and(&outputs)
+    };
+    // The softmax is left to the caller; the last column is that of no object.
+    let softmax = |net: Net| {
+        let classes = net.classes;
+        let none = [vec![0.0; classes], vec![12.0]].concat();
+        let encode = |object: &Object| {
+            let rest = ((1.0 - object.score) / classes as f32).ln();
+            object.one_hot(1 + classes, object.score.ln(), rest)
+        };
+        transformer(net, 100, &none, &encode).and("> logits 1 100 1+C\n> boxes 1 100 4")
+    };
+    let authors = P5.net(3).named().input("orig_target_sizes@7 1 2");
+    let ranked = "> top_classes@7 1 300\n> top_boxes 1 300 4\n> top_scores 1 300";
+    let (read, imagenet) = (Reads("detr", STRETCHED), Reads("detr", IMAGENET));
+    #[rustfmt::skip]
+    let rows = vec![
+        row("RT-DETR by Ultralytics", joined(P5.net(80)), read),
+        row("RT-DETR by Ultralytics, 3 classes", joined(P5.net(3).ultralytics("detect")), read),
+        row("RT-DETR by transformers", sigmoid(80, 80, ["logits", "boxes"]), read),
+        row("RT-DETR by transformers, all axes open", sigmoid(3, 3, ["logits", "boxes"]).open(), read),
+        row("D-FINE by transformers, 3 classes", sigmoid(3, 3, ["logits", "boxes"]), read),
+        row("RT-DETR and D-FINE by their authors", top_300(authors, ranked), read),
+        row("RF-DETR", sigmoid(91, 91, ["labels", "dets"]), imagenet),
+        row("RF-DETR, 3 classes", sigmoid(3, 4, ["labels", "dets"]), imagenet),
+        row("DETR, with no object", softmax(P5.net(91)), imagenet),
+        row("DETR, with no object, 3 classes", softmax(P5.net(3).named()), imagenet),
+    ];
+    rows
+}

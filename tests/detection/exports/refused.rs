@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Files that are refused with the reason and the remedy, and networks that are not detectors.
+
+use super::heads::*;
+use super::net::{Edges, Grids, Net, P5};
+use super::{Expected::*, Export, row};
+
+/// One vector behind `operator`.
+fn vector(net: Net, operator: &str) -> Net {
+    net.and("features = ConstantOfShape [1,C]")
+        .and(&format!("vector = {operator} features\n> vector 1 C"))
+}
+
+pub(super) fn other_tasks_are_refused() -> Vec<Export> {
+    let noted = |classes, task: &str| P5.net(classes).ultralytics(task);
+    let high = Grids {
+        width: 128,
+        height: 256,
+        ..P5
+    };
+    #[rustfmt::skip]
+    let rows = vec![
+        row("v8-pose", ultralytics(noted(1, "pose"), POSE), Refuses(&["task pose", "export a detection network"])),
+        row("26-pose, end to end", end_to_end(noted(1, "pose"), 51), Refuses(&["task pose"])),
+        row("v8-obb", ultralytics(noted(3, "obb"), ANGLE), Refuses(&["task obb", "export a detection network"])),
+        row("26-obb, end to end", end_to_end(noted(3, "obb"), 1), Refuses(&["task obb"])),
+        row("v8-cls", vector(noted(3, "classify"), "Softmax"), Drafts("softmax")),
+        row("classifier", vector(P5.net(1000), "Add (1)"), Drafts("logits")),
+        row("classifier of several labels", vector(P5.net(20), "Sigmoid"), Drafts("sigmoid")),
+        row("embedding", vector(high.net(512), "Add (1)"), Drafts("embedding")),
+    ];
+    rows
+}
+
+pub(super) fn networks_without_boxes_are_refused() -> Vec<Export> {
+    let image = |axes: &str| {
+        let shape = axes.replace(' ', ",");
+        P5.net(3).and(&format!(
+            "picture = ConstantOfShape [{shape}]\n> picture {axes}"
+        ))
+    };
+    let indices = suppressed(P5.net(3), Edges::Pixels).and("> kept@7 kept 3");
+    #[rustfmt::skip]
+    let rows = vec![
+        row("super resolution", image("1 3 384 512"), Refuses(&["no layout fits"])),
+        row("depth", image("1 1 192 256"), Refuses(&["no layout fits"])),
+        row("semantic segmentation", image("1 21 192 256"), Refuses(&["no layout fits"])),
+        row("indices of NonMaxSuppression", indices, Refuses(&["NonMaxSuppression"])),
+    ];
+    rows
+}
+
+pub(super) fn what_is_not_in_the_file_is_asked_for() -> Vec<Export> {
+    let v8 = |input| ultralytics(P5.net_of(3, input), PLANES);
+    let elsewhere = P5.net(3).missing_weight("weights.bin");
+    let torchvision = torchvision(
+        P5.net(3),
+        1,
+        "> boxes kept 4\n> labels@7 kept\n> score_values kept",
+    );
+    #[rustfmt::skip]
+    let rows = vec![
+        row("v8, batch of 4", v8("images 4 3 192 256").batch("4"), Refuses(&["batch of 1"])),
+        row("weights that are missing", ultralytics(elsewhere, PLANES), Refuses(&["weights.bin"])),
+        row("26, end to end, without metadata", end_to_end(P5.net(3), 0), Refuses(&["--labels"])),
+        row("torchvision without names", torchvision, Refuses(&["--labels"])),
+    ];
+    rows
+}
