@@ -160,7 +160,7 @@ impl Probe {
             if axes.len() != found.axes.len() {
                 continue;
             }
-            output.has_corners = Some(found.has_corners());
+            output.has_corners = found.has_corners();
             let last = axes.len().saturating_sub(1);
             for (at, (axis, len)) in axes.iter_mut().zip(&found.axes).enumerate() {
                 let is_fixed = match is_counting {
@@ -176,11 +176,12 @@ impl Probe {
 }
 
 impl ProbedOutput {
-    /// Whether the first four numbers of nearly all boxes are left, top, right and bottom: the third is above the first and the
-    /// fourth above the second. Of centers and sizes that is not so in the right and lower parts of the image.
-    fn has_corners(&self) -> bool {
+    /// Whether the first four numbers of the boxes are left, top, right and bottom: the third is above the first and the fourth
+    /// above the second in nearly all. Of centers and sizes that is not so in the right and lower parts of the image. `None` where
+    /// there are few boxes, or only some ascend.
+    fn has_corners(&self) -> Option<bool> {
         let [.., rows, columns] = *self.axes.as_slice() else {
-            return false;
+            return None;
         };
         let (rows, columns) = (rows as usize, columns as usize);
         // Boxes are more than the numbers of one.
@@ -188,13 +189,22 @@ impl ProbedOutput {
             true => (rows, columns, columns, 1),
             false => (columns, rows, 1, columns),
         };
-        if count < MIN_BOXES || numbers < 4 || self.values.len() < rows * columns {
-            return false;
+        if numbers < 4 || self.values.len() < rows * columns {
+            return None;
         }
-        let at = |index: usize, number: usize| self.values[index * step + number * next];
-        let ascends =
-            |index: &usize| at(*index, 2) > at(*index, 0) && at(*index, 3) > at(*index, 1);
-        (0..count).filter(ascends).count() * 100 >= count * 99
+        let numbers_of =
+            |index| [0, 1, 2, 3].map(|number| self.values[index * step + number * next]);
+        // Rows of zeros only fill the tensor.
+        let boxes = (0..count)
+            .map(numbers_of)
+            .filter(|numbers| *numbers != [0.0; 4]);
+        let ascends = |[left, top, right, bottom]: &[f32; 4]| right > left && bottom > top;
+        let (all, ascending) = (boxes.clone().count(), boxes.filter(ascends).count());
+        match (all >= MIN_BOXES, ascending * 100) {
+            (true, share) if share >= all * 99 => Some(true),
+            (true, share) if share < all * 90 => Some(false),
+            _ => None,
+        }
     }
 }
 
@@ -223,7 +233,7 @@ mod tests {
                 axes: vec![1, 50, 6],
                 values,
             };
-            assert_eq!(rows.has_corners(), wanted);
+            assert_eq!(rows.has_corners(), Some(wanted));
             let planes = (0..6).flat_map(|number| (0..50).map(move |index| index * 6 + number));
             let values = planes.map(|at| rows.values[at]).collect();
             let planes = ProbedOutput {
@@ -231,12 +241,12 @@ mod tests {
                 values,
                 ..rows
             };
-            assert_eq!(planes.has_corners(), wanted);
+            assert_eq!(planes.has_corners(), Some(wanted));
             let few = ProbedOutput {
                 axes: vec![1, 10, 6],
                 ..planes
             };
-            assert!(!few.has_corners());
+            assert_eq!(few.has_corners(), None);
         }
     }
 }

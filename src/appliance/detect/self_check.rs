@@ -65,11 +65,31 @@ pub(super) fn check(
              output.layout to that of the network",
         );
     }
+    // Rows without a score only fill the tensor.
+    let is_filled = |candidate: &&Candidate| candidate.score > 0.0 && candidate.xyxy != [0.0; 4];
+    let candidates: Vec<&Candidate> = candidates.iter().filter(is_filled).collect();
     if candidates.len() < MIN_BOXES {
         return None;
     }
+    let is_empty = |candidate: &&&Candidate| {
+        let [left, top, right, bottom] = candidate.xyxy;
+        right <= left || bottom <= top
+    };
+    let empty = candidates.iter().filter(is_empty).count();
+    if empty * 2 > candidates.len() {
+        return wrong(
+            format!(
+                "{empty} of {} boxes without width or height for a made-up image",
+                candidates.len()
+            ),
+            0,
+            "boxes with an extent",
+            "the numbers of a box are others than the layout has: check output.layout, the order of the columns and output.boxes_are in \
+             model.yaml where the layout has them; an SSD whose boxes are deltas needs its anchors (boxes_are: deltas)",
+        );
+    }
     // The farthest edge of each box from the upper left corner.
-    let reach = |candidate: &Candidate| {
+    let reach = |candidate: &&Candidate| {
         (candidate.xyxy.into_iter()).fold(0.0, |most: f32, edge| most.max(edge.abs()))
     };
     let mut reaches: Vec<f32> = candidates.iter().map(reach).collect();
@@ -85,7 +105,7 @@ pub(super) fn check(
         );
     }
     let (width, height) = (size.width as f32, size.height as f32);
-    let is_far = |candidate: &&Candidate| {
+    let is_far = |candidate: &&&Candidate| {
         let [left, top, right, bottom] = candidate.xyxy;
         let from_middle = |low: f32, high: f32, side: f32| ((low + high) / 2.0 / side - 0.5).abs();
         from_middle(left, right, width) > 4.0 || from_middle(top, bottom, height) > 4.0

@@ -100,8 +100,8 @@ fn joined(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
     let why = format!("corners in a row for each cell of strides {strides:?}");
     let classes = matrix.columns.checked_sub(4);
     let found = matrix.recognized(outputs, Certainty::Likely, classes, &why)?;
-    let corners = matrix.output.has_corners;
-    let corners = corners.unwrap_or_else(|| outputs.has_distances() && !outputs.has_centers());
+    let corners = matrix.output.has_corners == Some(true)
+        || outputs.has_distances() && !outputs.has_centers();
     Some(match outputs.family() {
         PICODET => of_families(&found, [(Certainty::Likely, ("PicoDet", IMAGENET))]),
         RTMDET => of_families(&found, [(Certainty::Likely, RTMDET_ORIGIN)]),

@@ -60,10 +60,9 @@ fn transposed(outputs: &Outputs<'_>) -> Option<Recognized> {
     let matrix = outputs.matrix()?;
     let strides = outputs.strides_with(matrix.rows, 1)?;
     // Without centers, the boxes are corners.
-    let has_corners = matrix
-        .output
-        .has_corners
-        .unwrap_or_else(|| !outputs.has_centers() || [PICODET, RTMDET].contains(&outputs.family()));
+    let has_corners = matrix.output.has_corners == Some(true)
+        || !outputs.has_centers()
+        || [PICODET, RTMDET].contains(&outputs.family());
     if outputs.is_paddle() || has_corners {
         return None;
     }

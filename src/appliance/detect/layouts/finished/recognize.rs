@@ -8,7 +8,7 @@ use super::super::recognize::{
     self as shared, Certainty, MAX_OBJECTS, Output, Outputs, Recognized, THREE,
 };
 use super::super::ssd::SSD;
-use super::super::{CENTERED, IMAGENET, Preprocessing, nms_plugin};
+use super::super::{CENTERED, IMAGENET, Preprocessing, UNIT, nms_plugin};
 use super::keys::{CLASS, CORNERS, IGNORED, PADDLE, SCORE, ULTRALYTICS, YOLOV7};
 use super::{BOXES, CLASSES, COUNT, SCORES};
 use crate::graph::{Axis, Element, Network, Tensor};
@@ -48,6 +48,14 @@ const SEGMENT: [&str; 38] = {
         index += 1;
     }
     columns
+};
+/// Its images are stretched.
+const RTDETR_ROWS: Family = Family {
+    columns: &["center_x", "center_y", "width", "height", SCORE, CLASS],
+    boxes_are: "normalized",
+    origin: Some(("RT-DETR by Ultralytics", UNIT)),
+    why: ", whose boxes are centers and sizes, as of RT-DETR by Ultralytics",
+    ..ULTRALYTICS_ROWS
 };
 const PADDLE_ROWS: Family = Family {
     columns: &PADDLE,
@@ -413,9 +421,18 @@ fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
         [_] | [_, _] | [Some(1), _, _] => output.is_float(),
         _ => false,
     };
+    let is_short = |output: &Output<'_>| matches!(*output.axes.as_slice(), [Some(rows), Some(6 | 7)] if rows <= MAX_OBJECTS);
+    let has_short = outputs.list.iter().any(is_short);
     let is_further = |output: &Output<'_>| {
+        // The head before the suppression.
+        let is_head = has_short
+            && output
+                .axes
+                .iter()
+                .any(|axis| axis.is_some_and(|len| len > MAX_OBJECTS));
         !output.is_float() && output.axes.iter().all(|axis| *axis == Some(1))
             || is_segment && output.axes.len() == 3
+            || is_head
     };
     let rest: Vec<_> = outputs
         .list
@@ -441,9 +458,11 @@ fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
         _ => return None,
     };
     let has_names = outputs.names.is_some();
+    let is_rtdetr = outputs.network.metadata_value("head") == Some("RTDETRDecoder");
     let family = match width {
         6 if outputs.is_paddle() => PADDLE_ROWS,
         6 if is_dense(outputs, rows) => DEEPSTREAM_ROWS,
+        6 if is_rtdetr || output.has_corners == Some(false) => RTDETR_ROWS,
         6 if rows == Some(100) && !has_names => EFFDET_ROWS,
         6 => ULTRALYTICS_ROWS,
         7 if outputs.has_operator(&["NMS_TRT"]) => SSD_ROWS,
