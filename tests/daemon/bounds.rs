@@ -188,6 +188,7 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
         let until = Instant::now() + Duration::from_secs(60);
         while matches!(row.attack, Attack::Stream(_)) && self.send(&row.attack).1 == "503" {
             assert!(Instant::now() < until, "{}: still too many", row.path);
+            thread::sleep(Duration::from_millis(200));
         }
         let before = self.memory("VmRSS:");
         // The maximum memory counts from now on.

@@ -285,7 +285,7 @@ fn invalid_network_outputs_are_errors() {
     let error = refused(|network| network.rows[40 * ROW + 4] = f32::INFINITY);
     assert_has!(error => "holds inf at index 284");
     let error = refused(|network| network.rows[13 * ROW + 4] = 6.5);
-    assert_has!(error => "the score 6.5 at index 95, expected 0 to 1: the network was exported without");
+    assert_has!(error => "a score outside of 0 to 1 at index 95 for a made-up image", "export the network with its sigmoid");
 }
 
 #[test]

@@ -216,8 +216,8 @@ fn an_output_that_differs_from_the_first_run_is_an_error() {
     graph.input("images", FLOAT, &[Some(1), Some(3), Some(64), Some(96)]);
     graph.output("rows", FLOAT, &[Some(1), None, Some(8)]);
     let folder = folder_with(&graph.bytes(), "", "{layout: yolov5, name: rows}");
-    assert_eq!(detect(folder.path(), 1).expect("it works"), [[]]);
-    let error = detect_gray(folder.path(), 1, 200)
+    // It is found when the network is loaded, which runs it on a made-up image, too.
+    let error = detect(folder.path(), 1)
         .expect_err("three rows more")
         .to_string();
     let wanted = "output `rows` has 32 numbers for 1 images, but had 8 for each in the first run";

@@ -301,8 +301,10 @@ impl OnnxModel {
         network: &mut OrtSession,
         output_decoder: &dyn OutputDecoder,
     ) -> Result<(), DetectError> {
-        let is_first = self.ready().is_empty();
-        if !is_first || self.spec.output.layout.kind() != LayoutKind::Detector {
+        let layout = &self.spec.output.layout;
+        // What is suppressed already is little, and says nothing.
+        let is_dense = layout.kind() == LayoutKind::Detector && !layout.rows_vary();
+        if !is_dense || !self.ready().is_empty() {
             return Ok(());
         }
         self_check::write_image(network.slot(0), &self.spec.input.format());

@@ -198,11 +198,12 @@ impl ProbedOutput {
         let boxes = (0..count)
             .map(numbers_of)
             .filter(|numbers| *numbers != [0.0; 4]);
-        let ascends = |[left, top, right, bottom]: &[f32; 4]| right > left && bottom > top;
+        // Distances to the sides may be 0.
+        let ascends = |[left, top, right, bottom]: &[f32; 4]| right >= left && bottom >= top;
         let (all, ascending) = (boxes.clone().count(), boxes.filter(ascends).count());
         match (all >= MIN_BOXES, ascending * 100) {
-            (true, share) if share >= all * 99 => Some(true),
-            (true, share) if share < all * 90 => Some(false),
+            (true, share) if share >= all * 90 => Some(true),
+            (true, share) if share < all * 50 => Some(false),
             _ => None,
         }
     }

@@ -71,23 +71,6 @@ pub(super) fn check(
     if candidates.len() < MIN_BOXES {
         return None;
     }
-    let is_empty = |candidate: &&&Candidate| {
-        let [left, top, right, bottom] = candidate.xyxy;
-        right <= left || bottom <= top
-    };
-    let empty = candidates.iter().filter(is_empty).count();
-    if empty * 2 > candidates.len() {
-        return wrong(
-            format!(
-                "{empty} of {} boxes without width or height for a made-up image",
-                candidates.len()
-            ),
-            0,
-            "boxes with an extent",
-            "the numbers of a box are others than the layout has: check output.layout, the order of the columns and output.boxes_are in \
-             model.yaml where the layout has them; an SSD whose boxes are deltas needs its anchors (boxes_are: deltas)",
-        );
-    }
     // The farthest edge of each box from the upper left corner.
     let reach = |candidate: &&Candidate| {
         (candidate.xyxy.into_iter()).fold(0.0, |most: f32, edge| most.max(edge.abs()))

@@ -14,7 +14,7 @@ use jetwatch_detect::DetectError;
 use jetwatch_detect::graph::{self, Diagnostic, GraphError, Network};
 use jetwatch_detect::label_file;
 use jetwatch_detect::layouts::ssd::SsdBackground;
-use jetwatch_detect::layouts::{InferredLayout, input_size};
+use jetwatch_detect::layouts::{InferredLayout, LayoutKind, infer_layout, input_size};
 use jetwatch_detect::model::{FILE_NAME, ModelSpec};
 use jetwatch_detect::onnx::{OnnxModel, SessionSettings};
 use jetwatch_detect::probe;
@@ -175,10 +175,11 @@ impl Drafting<'_> {
                 continue;
             }
             let (found, network) = (draft.inferred(), draft.inferred().origin().0);
+            let how = difference(best.inferred(), found);
             notes.push(match trial {
                 None => format!(
-                    "It may also be {} as {network} have it ({}): give --layout {} then, or --image with a picture to see what it finds.",
-                    found.layout, found.found.reason, found.layout
+                    "It may also be {} as {network} have it ({}): {how} then, or give --image with a picture to see what it finds.",
+                    found.layout, found.found.reason
                 ),
                 Some(_) => format!(
                     "Tried too: {} as {network} have it; the scores of what it finds sum up to {sureness:.1}.",
@@ -221,6 +222,22 @@ const ONE_WORKER: SessionSettings = SessionSettings {
     batch_size: 1,
     provider: OnnxProvider::Cpu,
 };
+
+/// What to do for `other` instead of `best`.
+fn difference(best: &InferredLayout, other: &InferredLayout) -> String {
+    if best.layout != other.layout {
+        return format!("give --layout {}", other.layout);
+    }
+    let is_other = |parameter: &&(&str, String)| !best.found.parameters.contains(*parameter);
+    let parameters = other.found.parameters.iter().filter(is_other);
+    let keys: Vec<String> = parameters
+        .map(|(key, value)| format!("{key}: {value}"))
+        .collect();
+    match keys.is_empty() {
+        true => "set input in model.yaml as the training had it".to_owned(),
+        false => format!("set {} below output in model.yaml", keys.join(", ")),
+    }
+}
 
 fn remove(paths: &[PathBuf]) {
     for path in paths {
@@ -286,31 +303,37 @@ fn complete(
     bytes: Option<&[u8]>,
     notes: &mut Vec<String>,
 ) -> (Network, Option<Size>, bool) {
-    let mut network = network.clone();
-    let known = options.size.or_else(|| input_size(&network));
+    let known = options.size.or_else(|| input_size(network));
     let sizes: Vec<Size> = match known {
         Some(size) => vec![size],
         None => SIDES.map(|side| Size::new(side, side)).to_vec(),
     };
     let mut first_error = None;
     for size in sizes {
-        match probe::probe(options.file, bytes, &network, size) {
-            Ok(found) => {
-                found.complete(&mut network);
-                if known.is_none() {
-                    notes.push(format!(
-                        "The network takes images of any size: {size} is used. Give another with --size."
-                    ));
-                }
-                return (network, Some(size), true);
+        let mut complete = network.clone();
+        match probe::probe(options.file, bytes, network, size) {
+            Ok(found) => found.complete(&mut complete),
+            Err(error) => {
+                first_error.get_or_insert(error);
+                continue;
             }
-            Err(error) => first_error = first_error.or(Some(error)),
+        }
+        if known.is_some() {
+            return (complete, known, true);
+        }
+        // Of classifiers no size is usual.
+        let guess = infer_layout(&complete, Some(size));
+        if guess.is_some_and(|guess| guess.layout().kind == LayoutKind::Detector) {
+            notes.push(format!(
+                "The network takes images of any size: {size} is used. Give another with --size."
+            ));
+            return (complete, Some(size), true);
         }
     }
     if let Some(error) = first_error {
         notes.push(format!("The network was not run for a trial: {error}"));
     }
-    (network, options.size, false)
+    (network.clone(), options.size, false)
 }
 
 /// Writes the files and returns the paths of those that did not exist before.

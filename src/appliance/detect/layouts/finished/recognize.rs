@@ -57,8 +57,10 @@ const RTDETR_ROWS: Family = Family {
     why: ", whose boxes are centers and sizes, as of RT-DETR by Ultralytics",
     ..ULTRALYTICS_ROWS
 };
+/// Their images are stretched.
 const PADDLE_ROWS: Family = Family {
     columns: &PADDLE,
+    origin: Some(("PP-YOLOE+ of PaddleDetection", UNIT)),
     ..ULTRALYTICS_ROWS
 };
 const YOLOV7_ROWS: Family = Family {
