@@ -2,6 +2,8 @@
 //! ONNX files: summary, diagnostics and `model.yaml` templates of real ones, of ones that the test writes, and of damaged ones.
 
 use crate::support::onnx_file;
+use crate::support::onnx_runtime::library_is_missing;
+use crate::support::picture::write_flat;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -491,6 +493,50 @@ fn failed_init_reports_error_and_leaves_no_file() {
         &["--labels", labels.to_str().expect("UTF-8")],
         "`cat` is given twice",
     );
+}
+
+#[test]
+fn a_picture_shows_what_a_drafted_network_finds() {
+    if library_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name);
+    let mut network = tiny();
+    // In the cell at 8, 8 of stride 8: a center half a cell further, and twice its size.
+    let row = [0.5, 0.5, 2.0_f32.ln(), 2.0_f32.ln(), 0.9, 1.0, 0.0];
+    network.rows[13 * 7..][..7].copy_from_slice(&row);
+    fs::write(path("n.onnx"), network.bytes()).expect("written");
+    write_flat(&path("gray.png"), 192, 128, [128; 3]);
+    let (is_well, printed, stderr) = model(
+        &["init", "--image"],
+        &[
+            &path("gray.png"),
+            Path::new("--out"),
+            &path("out"),
+            &path("n.onnx"),
+        ],
+    );
+    assert!(is_well, "{stderr}");
+    assert_has!(printed => "gray.png: 1 found, drawn in ", "  class_0 0.90 at 8,8, 32x32");
+    let drawn = fs::read(path("out/boxes.jpg")).expect("drawn");
+    let drawn = jetwatch_pixels::decode(drawn).expect("a picture");
+    assert_eq!((drawn.size.width, drawn.size.height), (192, 128));
+    let at = |x: usize, y: usize| &drawn.pixels[4 * (y * 192 + x)..][..3];
+    let is_gray = |pixel: &[u8]| pixel.iter().all(|value| value.abs_diff(128) < 24);
+    assert!(!is_gray(at(8, 30)), "the left side: {:?}", at(8, 30));
+    assert!(is_gray(at(100, 64)), "{:?}", at(100, 64));
+
+    let (is_well, _, stderr) = model(
+        &["init", "--force", "--image"],
+        &[
+            &path("none.png"),
+            Path::new("--out"),
+            &path("out"),
+            &path("n.onnx"),
+        ],
+    );
+    assert!(!is_well && stderr.contains("none.png"), "{stderr}");
 }
 
 #[test]

@@ -330,9 +330,10 @@ fn complete(
             return (complete, Some(size), true);
         }
     }
-    if let Some(error) = first_error {
-        notes.push(format!("The network was not run for a trial: {error}"));
-    }
+    notes.extend(first_error.map(|error| match error.is_absence() {
+        true => "ONNX Runtime was not found, so the network was not tried; `jetwatch check` does it on the device.".to_owned(),
+        false => format!("The network was not tried: {error}"),
+    }));
     (network.clone(), options.size, false)
 }
 
