@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `jetwatch model init` for networks that suppress their boxes themselves, in the forms of their exporters: the model folders run
-//! as they are, in the real ONNX Runtime.
+//! `jetwatch model init` for a network whose number of rows differs from image to image, in the real ONNX Runtime. Other networks that
+//! suppress their boxes are among the exports.
 //!
 //! Needs `ORT_DYLIB_PATH`; without it what runs a network is skipped with a message.
 
-use crate::support::onnx_graph::{Attribute, FLOAT, Graph, INT64, UINT8};
+use crate::support::onnx_graph::{Attribute, FLOAT, Graph, INT64};
 use crate::support::onnx_runtime::{config, frame, gray_pixels, library_is_missing};
 
 use std::fs;
@@ -83,20 +83,16 @@ fn found(class: u16, score: f32, xyxy: [f32; 4]) -> Detection {
     Detection { class, score, xyxy }
 }
 
-/// The mean of the image, 0 to 1, as a number without axes.
-fn mean(graph: &mut Graph, images: &str) {
+/// The end of a torchvision network: boxes whose score is above 0.5 are gathered by the indices of a suppression. Brighter images
+/// have higher scores.
+fn gathered() -> Graph {
+    let mut graph = Graph::default();
     let attributes = [
         Attribute::Ints("axes", &[0, 1, 2, 3]),
         Attribute::Int("keepdims", 0),
     ];
-    graph.node("ReduceMean", &[images], "mean", &attributes);
-}
-
-/// The end of a torchvision network: boxes whose score is above 0.5 are gathered by the indices of a suppression. Brighter images
-/// have higher scores.
-fn gathered(outputs_boxes: bool) -> Graph {
-    let mut graph = Graph::default();
-    mean(&mut graph, "images");
+    // The mean of the image, 0 to 1, as a number without axes.
+    graph.node("ReduceMean", &["images"], "mean", &attributes);
     graph.node("Add", &["scores0", "mean"], "scores1", &[]);
     let inputs = ["boxes0", "scores1", "most", "iou", "least"];
     graph.node("NonMaxSuppression", &inputs, "selected", &[]);
@@ -133,19 +129,15 @@ fn gathered(outputs_boxes: bool) -> Graph {
     graph.constant("four", INT64, &[2], &[-1_i64, 4], i64::to_le_bytes);
     graph.constant("flat", INT64, &[1], &[-1_i64], i64::to_le_bytes);
     graph.input("images", FLOAT, &[Some(1), Some(3), Some(64), Some(96)]);
-    if outputs_boxes {
-        graph.output("boxes", FLOAT, &[None, Some(4)]);
-        graph.output("labels", INT64, &[None]);
-        graph.output("scores", FLOAT, &[None]);
-    } else {
-        graph.output("selected", INT64, &[None, Some(3)]);
-    }
+    graph.output("boxes", FLOAT, &[None, Some(4)]);
+    graph.output("labels", INT64, &[None]);
+    graph.output("scores", FLOAT, &[None]);
     graph
 }
 
 #[test]
 fn torchvision_runs_without_batch_axis_and_with_as_many_rows_as_it_finds() {
-    let created = Created::new(gathered(true));
+    let created = Created::new(gathered());
     assert_has!(created.yaml() =>
         "layout: finished", "boxes: boxes\n    scores: scores\n    classes: labels",
         "columns: [left, top, right, bottom]   # GUESS", "first_class: 1   # GUESS", "boxes_are: pixels   # GUESS",
@@ -162,107 +154,4 @@ fn torchvision_runs_without_batch_axis_and_with_as_many_rows_as_it_finds() {
     let boxes: Vec<(u16, [f32; 4])> = gray.iter().map(|found| (found.class, found.xyxy)).collect();
     assert_eq!(boxes.len(), 3, "the fourth box is above 0.5 now: {boxes:?}");
     assert_eq!(boxes[2], (1, [192.0, 128.0, 384.0, 256.0]));
-}
-
-#[test]
-fn indices_of_kept_boxes_alone_are_refused() {
-    let created = Created::new(gathered(false));
-    assert!(!created.is_well, "{}", created.printed);
-    assert_has!(created.printed =>
-        "output `selected` has only the numbers of the boxes that NonMaxSuppression kept",
-        "export the network with boxes, scores and classes gathered by them");
-}
-
-/// Boxes that begin with the top, in shares of the image, classes that begin with 1, and a count as a float.
-#[test]
-fn tensorflow_runs_with_its_count_and_its_order_of_edges() {
-    let mut graph = Graph::default();
-    graph.node(
-        "Cast",
-        &["input_tensor"],
-        "images",
-        &[Attribute::Int("to", FLOAT)],
-    );
-    mean(&mut graph, "images");
-    graph.node("Sub", &["mean", "mean"], "zero", &[]);
-    let boxes = [
-        [0.25_f32, 0.5, 0.5, 0.75],
-        [0.0, 0.0, 0.5, 0.25],
-        [0.0, 0.0, 1.0, 1.0],
-    ]
-    .concat();
-    let outputs: [(&str, &[f32], &[i64]); 5] = [
-        ("raw_detection_boxes", &[0.0; 40], &[1, 10, 4]),
-        ("num_detections", &[2.0], &[1]),
-        ("detection_scores", &[0.75, 0.5, 0.9], &[1, 3]),
-        ("detection_boxes", &boxes, &[1, 3, 4]),
-        ("detection_classes", &[3.0, 1.0, 1.0], &[1, 3]),
-    ];
-    for (name, numbers, shape) in outputs {
-        let constant = format!("{name}0");
-        graph.node("Add", &[&constant, "zero"], name, &[]);
-        graph.constant(&constant, FLOAT, shape, numbers, f32::to_le_bytes);
-        let axes: Vec<Option<i64>> = shape.iter().copied().map(Some).collect();
-        graph.output(name, FLOAT, &axes);
-    }
-    graph.input(
-        "input_tensor",
-        UINT8,
-        &[Some(1), Some(3), Some(64), Some(96)],
-    );
-    let created = Created::new(graph);
-    assert_has!(created.yaml() =>
-        "type: uint8", "count: num_detections", "columns: [top, left, bottom, right]", "boxes_are: normalized", "first_class: 1",
-        "as of TensorFlow");
-    if library_is_missing() {
-        return;
-    }
-    let wanted = [
-        found(2, 0.75, [192.0, 64.0, 288.0, 128.0]),
-        found(0, 0.5, [0.0, 0.0, 96.0, 128.0]),
-    ];
-    assert_eq!(created.detect(&[0]), [wanted]);
-}
-
-/// A row for each cell, with the best class of each, and without suppression.
-#[test]
-fn deepstream_boxes_are_suppressed_here() {
-    const CELLS: usize = 126;
-    let mut graph = Graph::default();
-    mean(&mut graph, "images");
-    graph.node("Sub", &["mean", "mean"], "zero", &[]);
-    let axis = Attribute::Int("axis", 2);
-    graph.node("ArgMax", &["classes0"], "classes", &[axis]);
-    graph.node("Add", &["boxes0", "zero"], "boxes", &[]);
-    graph.node("Add", &["scores0", "zero"], "scores", &[]);
-    let mut boxes = vec![0.0_f32; 4 * CELLS];
-    boxes[..8].copy_from_slice(&[24.0, 16.0, 48.0, 32.0, 24.0, 16.0, 48.0, 31.0]);
-    let mut scores = vec![0.0_f32; CELLS];
-    scores[..2].copy_from_slice(&[0.5, 0.75]);
-    let classes = [0.0_f32, 1.0, 0.0].repeat(CELLS);
-    let cells = CELLS as i64;
-    graph.constant("boxes0", FLOAT, &[1, cells, 4], &boxes, f32::to_le_bytes);
-    graph.constant("scores0", FLOAT, &[1, cells, 1], &scores, f32::to_le_bytes);
-    graph.constant(
-        "classes0",
-        FLOAT,
-        &[1, cells, 3],
-        &classes,
-        f32::to_le_bytes,
-    );
-    graph.input("images", FLOAT, &[Some(1), Some(3), Some(64), Some(96)]);
-    for (name, element, columns) in [
-        ("boxes", FLOAT, 4),
-        ("scores", FLOAT, 1),
-        ("classes", INT64, 1),
-    ] {
-        graph.output(name, element, &[Some(1), Some(cells), Some(columns)]);
-    }
-    let created = Created::new(graph);
-    assert_has!(created.yaml() => "rows: 126", "suppressed: false   # GUESS", "first_class: 0", "DeepStream-Yolo");
-    if library_is_missing() {
-        return;
-    }
-    let wanted = [found(1, 0.75, [96.0, 64.0, 192.0, 124.0])];
-    assert_eq!(created.detect(&[0]), [wanted]);
 }
