@@ -139,7 +139,8 @@ fn batch_results_equal_single_frame_results() {
     if library_is_missing() {
         return;
     }
-    for axis in [None, Some(1)] {
+    // Any number of images in a run, one, or always as many.
+    for axis in [None, Some(1), Some(2), Some(4)] {
         let folder = folder_with(&one_box(axis).bytes());
         let mut config = config(folder.path());
         config.batch_size = 3;

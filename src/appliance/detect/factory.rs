@@ -364,9 +364,13 @@ impl DetectorFactory {
     fn warn_about_single_frame_runs(&self, max_frames: usize) {
         let wanted = self.batch_size;
         if max_frames < wanted {
+            let frames = match max_frames {
+                1 => "one frame".to_owned(),
+                frames => format!("{frames} frames"),
+            };
             log::warn!(
                 model = self.model(), batch_size = wanted;
-                "the network takes one frame at a time, so batches only add latency: set detector.batch_size to 1, or \
+                "the network takes {frames} at a time, so larger batches only add latency: set detector.batch_size to {max_frames}, or \
                  export the network with a dynamic batch axis"
             );
         }

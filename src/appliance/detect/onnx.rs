@@ -284,8 +284,16 @@ impl OnnxModel {
         let slots = match *self.batch_axis.get_or_init(|| batch_axis) {
             BatchAxis::Dynamic => self.settings.batch_size.max(1),
             BatchAxis::One => 1,
+            BatchAxis::Fixed(images) => images,
         };
-        let mut network = OrtSession::new(spec, session, provider, slots)
+        let is_fixed = matches!(batch_axis, BatchAxis::Fixed(_));
+        if is_fixed && slots > self.settings.batch_size && self.ready().is_empty() {
+            log::warn!(
+                "the network computes {slots} images in each run, however few there are: set detector.batch_size to {slots}, or export it \
+                 for a batch of 1"
+            );
+        }
+        let mut network = OrtSession::new(spec, session, provider, (slots, is_fixed))
             .map_err(|error| self.load_error(&error))?;
         let shapes = network
             .first_run()

@@ -105,6 +105,8 @@ pub(super) struct OrtSession {
     /// Whether the number of rows may differ from run to run.
     rows_vary: bool,
     slots: usize,
+    /// Whether each run computes all slots.
+    is_fixed: bool,
 }
 
 /// The input for images.
@@ -156,12 +158,12 @@ pub(super) struct RunShape {
 }
 
 impl OrtSession {
-    /// Allocates the tensors for runs of at most `slots` images.
+    /// Allocates the tensors for runs of at most `slots` images, or of exactly so many where they are fixed.
     pub(super) fn new(
         spec: &ModelSpec,
         session: Session,
         provider: Provider,
-        slots: usize,
+        (slots, is_fixed): (usize, bool),
     ) -> ort::Result<Self> {
         let size = spec.input.size;
         let shape = [slots, CHANNELS, size.height as usize, size.width as usize];
@@ -195,6 +197,7 @@ impl OrtSession {
             rows_vary: spec.output.layout.rows_vary(),
             options: RunOptions::new()?.with_outputs(selected),
             slots,
+            is_fixed,
         })
     }
 
@@ -262,22 +265,26 @@ impl OrtSession {
     ) -> ort::Result<T> {
         let image_input = (self.input_name.as_str(), &self.input);
         let session = &mut self.session;
+        let computed = if self.is_fixed { self.slots } else { count };
         let outputs = infer(
             session,
             image_input,
             &self.extra_inputs,
             &self.options,
-            count,
+            computed,
         )?;
         let mut tensors = [TensorView::F32(&[]); MAX_TENSORS];
         let expected = self.output_names.iter().zip(&self.output_lens);
         for (tensor, (name, len)) in tensors.iter_mut().zip(expected) {
             *tensor = tensor_view(name, &outputs[name.as_str()])?;
-            if tensor.len() != len * count && !self.rows_vary {
+            if tensor.len() != len * computed && !self.rows_vary {
                 let found = tensor.len();
                 return Err(ort::Error::new(format!(
-                    "output `{name}` has {found} numbers for {count} images, but had {len} for each in the first run"
+                    "output `{name}` has {found} numbers for {computed} images, but had {len} for each in the first run"
                 )));
+            }
+            if self.is_fixed {
+                *tensor = tensor.slice(0..len * count);
             }
         }
         Ok(read(&tensors[..self.output_names.len()]))

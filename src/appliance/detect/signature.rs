@@ -36,6 +36,27 @@ pub(super) enum BatchAxis {
     One,
     /// Any number.
     Dynamic,
+    /// Exactly so many, more than one. ONNX Runtime computes as many in each run; the others refuse it.
+    Fixed(usize),
+}
+
+impl BatchAxis {
+    /// Fails for a fixed number of images.
+    ///
+    /// # Errors
+    /// It is fixed.
+    pub(super) fn refuse_fixed(self, spec: &ModelSpec, path: &Path) -> Result<(), DetectError> {
+        let Self::Fixed(images) = self else {
+            return Ok(());
+        };
+        let side = IoSide {
+            path,
+            kind: "input",
+            key: "",
+        };
+        let found = format!("a batch of exactly {images}");
+        Err(side.error(&spec.input.name, found, "[1 or N, …]", BATCH_ADVICE))
+    }
 }
 
 /// Checks the inputs, and the presence of the outputs, against `spec`. Types and shapes of the outputs are checked when the
@@ -72,7 +93,8 @@ pub(super) fn check_signature(
         InputElement::Uint8 => Element::Uint8,
     };
     let shape = [3, height, width];
-    let mut batch = vec![side("input", "").shape(input, &element, &shape, advice)?];
+    let images = side("input", "").shape(input, &element, &shape, advice)?;
+    let mut batch = vec![images];
     let further = [
         (&spec.input.sizes_name, "input.sizes_name", DType::I64),
         (&spec.input.scales_name, "input.scales_name", DType::F32),
@@ -105,16 +127,20 @@ pub(super) fn check_signature(
         let axis = side("output", "").batch(output)?;
         // The rows of one image, with or without a batch axis.
         let one = spec.output.layout.rows_vary().then_some(BatchAxis::One);
-        batch.push(match one.or(axis) {
-            Some(axis) => axis,
+        match one.or(axis) {
+            Some(axis @ BatchAxis::Fixed(_)) if axis != images => {
+                return Err(side("output", "").no_batch(output));
+            }
+            Some(axis) => batch.push(axis),
             None => return Err(side("output", "").no_batch(output)),
-        });
+        }
     }
-    Ok(if batch.contains(&BatchAxis::One) {
-        BatchAxis::One
-    } else {
-        BatchAxis::Dynamic
-    })
+    match (images, batch.contains(&BatchAxis::One)) {
+        (BatchAxis::Fixed(_), true) => images.refuse_fixed(spec, path).map(|()| images),
+        (BatchAxis::Fixed(_), false) => Ok(images),
+        (_, true) => Ok(BatchAxis::One),
+        (_, false) => Ok(BatchAxis::Dynamic),
+    }
 }
 
 /// The decoder for outputs that have the types and shapes `shapes` after a run of `slots` images.
@@ -287,12 +313,16 @@ impl IoSide<'_> {
     }
 }
 
-/// The kind of the first axis; `None` when it has a length other than 1, or when there is none.
+/// The kind of the first axis; `None` when there is none, or it has no length.
 fn batch_axis(shape: &[i64]) -> Option<BatchAxis> {
     match shape.first() {
         Some(1) => Some(BatchAxis::One),
         Some(axis) if *axis < 0 => Some(BatchAxis::Dynamic),
-        _ => None,
+        Some(axis) => usize::try_from(*axis)
+            .ok()
+            .filter(|images| *images > 1)
+            .map(BatchAxis::Fixed),
+        None => None,
     }
 }
 

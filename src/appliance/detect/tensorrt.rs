@@ -120,9 +120,10 @@ impl TensorRtModel {
             tensors_of(&engine, TensorMode::Output, &spec),
         );
         let batch_axis = signature::check_signature(&spec, file.path, &inputs, &outputs)?;
+        batch_axis.refuse_fixed(&spec, file.path)?;
         let slots = match batch_axis {
             BatchAxis::Dynamic => batch_size.min(max_batch(&engine, &spec)),
-            BatchAxis::One => 1,
+            BatchAxis::One | BatchAxis::Fixed(_) => 1,
         };
         let shapes = output_shapes(&engine, &spec, file.path, slots)?;
         // Created once here, so that an unsupported output is reported before memory is allocated.

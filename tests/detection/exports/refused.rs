@@ -51,7 +51,6 @@ pub(super) fn networks_without_boxes_are_refused() -> Vec<Export> {
 }
 
 pub(super) fn what_is_not_in_the_file_is_asked_for() -> Vec<Export> {
-    let v8 = |input| ultralytics(P5.net_of(3, input), PLANES);
     let elsewhere = P5.net(3).missing_weight("weights.bin");
     let torchvision = torchvision(
         P5.net(3),
@@ -60,7 +59,6 @@ pub(super) fn what_is_not_in_the_file_is_asked_for() -> Vec<Export> {
     );
     #[rustfmt::skip]
     let rows = vec![
-        row("v8, batch of 4", v8("images 4 3 192 256").batch("4"), Refuses(&["batch of 1"])),
         row("weights that are missing", ultralytics(elsewhere, PLANES), Refuses(&["weights.bin"])),
         row("26, end to end, without metadata", end_to_end(P5.net(3), 0), Refuses(&["--labels"])),
         row("torchvision without names", torchvision, Refuses(&["--labels"])),

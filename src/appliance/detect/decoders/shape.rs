@@ -2,6 +2,7 @@
 //! Shapes as text for errors, and views of one image in the tensors of a batch. Pure.
 
 use std::fmt;
+use std::ops::Range;
 
 use super::tensors::element_name;
 use super::{DType, TensorShape, TensorView};
@@ -41,7 +42,11 @@ impl TensorView<'_> {
     #[must_use]
     pub fn part(self, index: usize, count: usize) -> Self {
         let len = self.len() / count;
-        let range = index * len..(index + 1) * len;
+        self.slice(index * len..(index + 1) * len)
+    }
+
+    /// The elements in `range`. Panics when there are fewer.
+    pub(crate) fn slice(self, range: Range<usize>) -> Self {
         match self {
             Self::F32(numbers) => Self::F32(&numbers[range]),
             Self::I32(numbers) => Self::I32(&numbers[range]),

@@ -23,6 +23,7 @@ fn fixed_and_dynamic_batches_are_accepted() {
     let cases = [
         ([1, 3, 64, 96], [1, 126, 7], BatchAxis::One),
         ([-1, 3, 64, 96], [-1, 126, 7], BatchAxis::Dynamic),
+        ([4, 3, 64, 96], [4, 126, 7], BatchAxis::Fixed(4)),
         ([-1, 3, -1, -1], [-1, -1, 7], BatchAxis::Dynamic),
         ([-1, 3, 64, 96], [1, 126, 7], BatchAxis::One),
     ];
@@ -65,7 +66,7 @@ fn a_mismatch_names_tensor_shapes_and_what_to_change() {
         (
             vec![info("images", &[4, 3, 64, 96])],
             vec![output.clone()],
-            "found float32 [4, 3, 64, 96], expected float32 [1 or N, 3, 64, 96]; export the network for a batch of 1",
+            "input `images`: found a batch of exactly 4, expected [1 or N, …]; export the network for a batch of 1",
         ),
         (
             vec![half],
