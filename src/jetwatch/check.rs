@@ -151,17 +151,13 @@ fn check_machine(
 
 fn check_detector(config: &Config, report: &mut CheckReport) -> Option<DetectorFactory> {
     let started = Instant::now();
-    let prepared = detect::load(&config.detector, &Recorder::default()).and_then(|prepared| {
+    let load = || -> Result<DetectorFactory, pipeline::PipelineError> {
+        let prepared = detect::load(&config.detector, &Recorder::default())?;
         prepared.create(0)?;
+        pipeline::check_boxes(&prepared)?;
         Ok(prepared)
-    });
-    match prepared {
-        Ok(prepared) if pipeline::gives_embeddings(&prepared) => {
-            let model = prepared.model().to_owned();
-            let error = pipeline::PipelineError::DetectorEmbeddings { model };
-            report.failed("detector", &error.to_string());
-            None
-        }
+    };
+    match load() {
         Ok(prepared) => {
             let text = format!(
                 "{}, {} labels, loaded in {} ms",

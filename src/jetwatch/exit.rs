@@ -91,7 +91,7 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
             | PipelineError::SecondaryBatch { .. }
             | PipelineError::AppearanceLayout { .. }
             | PipelineError::UnusedEmbeddings { .. }
-            | PipelineError::DetectorEmbeddings { .. },
+            | PipelineError::NoBoxes { .. },
         ) => return Exit::Config,
         Some(PipelineError::Secondary { cause, .. }) => Some(cause.as_ref()),
         Some(PipelineError::Detect(detect)) => Some(detect.as_ref()),

@@ -17,7 +17,7 @@ use jetwatch_detect::layouts::classifier::ClassifierScores;
 use jetwatch_detect::model::{ColorOrder, ModelSpec};
 use jetwatch_types::{Placement, Size};
 use onnx_file::onnx_graph::{Attribute, FLOAT, Graph};
-use support::daemon::{Setup, finish, stderr};
+use support::daemon::{Setup, finish, stderr, stdout};
 
 /// A brightness classifier for images normalized by ImageNet's mean and deviation: `dark`, and `bright` above the mean. `end` is
 /// its last operator, `shape` that of its output without the batch.
@@ -219,4 +219,26 @@ fn classifier_folder_runs_as_secondary_network() {
             .collect();
         assert_eq!(output, BTreeSet::from(["bright", "dark"]), "{end:?}");
     }
+}
+
+#[test]
+fn a_classifier_is_refused_as_the_detector() {
+    if library_is_missing() {
+        return;
+    }
+    let setup = Setup::new(
+        "sources: [{name: cam, uri: 'synthetic://traffic?width=320&height=180&frames=5'}]\n\
+         detector: {backend: onnx, model: light}\n\
+         publish: {mqtt: off, json_lines: {path: events.jsonl}}\n",
+    );
+    let workshop = ModelFolder::new(&network(Some("Softmax"), &[2], Some(16)));
+    let (is_well, printed) = init(&workshop.path("light.onnx"), &setup.path("light"), &[]);
+    assert!(is_well, "{printed}");
+    let wanted = "gives labels of whole images and no boxes; add it to the list `secondary`";
+    let output = finish(&mut setup.command("run"));
+    assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
+    assert_has!(stderr(&output) => wanted);
+    let output = finish(setup.command("check").arg("--models"));
+    assert!(!output.status.success());
+    assert_has!(stdout(&output) => wanted);
 }

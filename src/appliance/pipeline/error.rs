@@ -54,10 +54,8 @@ pub enum PipelineError {
         name: String,
         model: String,
     },
-    #[error(
-        "detector.model: {model} gives embeddings and no boxes; add it to the list `secondary` and name it in tracker.appearance"
-    )]
-    DetectorEmbeddings { model: String },
+    #[error("detector.model: {model} gives {gives}")]
+    NoBoxes { model: String, gives: &'static str },
     #[error("publish: {0}")]
     Publish(PublishError),
     #[error(transparent)]

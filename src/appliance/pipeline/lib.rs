@@ -67,7 +67,7 @@ pub use options::{ConfigLoader, Options, Outcome};
 pub use outputs::{embedded_broker, start_sinks};
 pub use preload::preload_frames;
 pub use report::{RunReport, SourceReport};
-pub use secondary::{PreparedSecondary, all_networks, gives_embeddings, prepare_secondary};
+pub use secondary::{PreparedSecondary, all_networks, check_boxes, prepare_secondary};
 pub use source_counts::{Latency, SourceCounts};
 pub use sources::needs_gstreamer;
 pub use threads::{join, spawn};

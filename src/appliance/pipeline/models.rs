@@ -11,7 +11,7 @@ use jetwatch_telemetry::Recorder;
 
 use super::detector_status::DetectorStatusPublisher;
 use super::labels::{missing_group_labels, renamed_labels, unknown_labels};
-use super::secondary::{PreparedSecondary, gives_embeddings, prepare_secondary, take_appearance};
+use super::secondary::{PreparedSecondary, check_boxes, prepare_secondary, take_appearance};
 use super::sources::needs_gstreamer;
 use super::{Options, PipelineError};
 
@@ -41,10 +41,7 @@ impl Models {
             None => None,
         };
         let detector = Arc::new(status.load(recorder)?);
-        if gives_embeddings(&detector) {
-            let model = detector.model().to_owned();
-            return Err(PipelineError::DetectorEmbeddings { model });
-        }
+        check_boxes(&detector)?;
         let unknown = unknown_labels(config, detector.classes());
         if !unknown.is_empty() {
             return Err(ConfigError::new(unknown).into());

@@ -36,7 +36,7 @@ pub(super) use self::counters::NamedCounters;
 pub(super) use self::crop::Crop;
 pub(super) use self::network::Network;
 pub(super) use self::prepare::take_appearance;
-pub use self::prepare::{PreparedSecondary, all_networks, gives_embeddings, prepare_secondary};
+pub use self::prepare::{PreparedSecondary, all_networks, check_boxes, prepare_secondary};
 pub(super) use self::worker::{SecondaryWorkers, WorkerContext, scaled_frame};
 
 /// Batches of crops that may wait for a network.

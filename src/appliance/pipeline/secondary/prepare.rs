@@ -150,10 +150,34 @@ fn check_layout(
 }
 
 /// Whether the output of a network is a vector.
-#[must_use]
-pub fn gives_embeddings(prepared: &DetectorFactory) -> bool {
+fn gives_embeddings(prepared: &DetectorFactory) -> bool {
     let spec = prepared.spec();
     spec.is_some_and(|spec| spec.output.layout.kind() == LayoutKind::Embedding)
+}
+
+/// What the network of `detector.model` gives, where these are no boxes, and what to do with it.
+fn no_boxes(prepared: &DetectorFactory) -> Option<&'static str> {
+    match prepared.spec()?.output.layout.kind() {
+        LayoutKind::Detector => None,
+        LayoutKind::Classifier => Some(
+            "labels of whole images and no boxes; add it to the list `secondary`, which runs it on the objects of a detector",
+        ),
+        LayoutKind::Embedding => Some(
+            "embeddings and no boxes; add it to the list `secondary` and name it in tracker.appearance",
+        ),
+    }
+}
+
+/// Fails where the network of `detector.model` gives no boxes.
+///
+/// # Errors
+/// It is a classifier, or gives embeddings.
+pub fn check_boxes(prepared: &DetectorFactory) -> Result<(), PipelineError> {
+    let model = prepared.model().to_owned();
+    match no_boxes(prepared) {
+        Some(gives) => Err(PipelineError::NoBoxes { model, gives }),
+        None => Ok(()),
+    }
 }
 
 /// Takes the network that `tracker.appearance` names out of `networks`, which are all of `config`.
