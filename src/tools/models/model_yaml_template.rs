@@ -171,9 +171,13 @@ impl ModelYamlTemplate {
         };
         let (drafts, errors): (Vec<_>, Vec<_>) = fitting.iter().map(draft).partition(Result::is_ok);
         let drafts: Vec<Self> = drafts.into_iter().flatten().collect();
+        let raw_boxes = layouts::ssd::raw_boxes(network, size);
         match (drafts.is_empty(), errors.into_iter().find_map(Result::err)) {
             (false, _) => Ok(drafts),
             (true, Some(error)) => Err(error),
+            (true, None) if let Some(output) = raw_boxes => {
+                Err(ModelYamlTemplateError::RawBoxes { output })
+            }
             (true, None) => Err(ModelYamlTemplateError::NoLayout {
                 outputs: joined(
                     network

@@ -47,6 +47,15 @@ pub enum ModelYamlTemplateError {
         /// Name of the output.
         output: String,
     },
+    /// The boxes refer to anchors.
+    #[error(
+        "a run gave boxes in the output `{output}` that are no corners: those of an SSD are deltas of its anchors, which are not in the \
+         file; export the network with its boxes decoded, or write model.yaml with layout ssd, boxes_are deltas and the anchors"
+    )]
+    RawBoxes {
+        /// Name of the output.
+        output: String,
+    },
     /// No input takes images.
     #[error(
         "no input takes images: found {found}, expected float32 [1 or N, 3, height, width]; export the network again"

@@ -40,11 +40,18 @@ pub(super) fn networks_without_boxes_are_refused() -> Vec<Export> {
         ))
     };
     let indices = suppressed(P5.net(3), Edges::Pixels).and("> kept@7 kept 3");
+    // Before the anchors are applied.
+    let mut deltas = anchor_rows(P5.net(3), 192, "background scores");
+    deltas.rows("deltas", &[0.2, 0.1, -0.3, 0.4], &|_, _| {
+        vec![0.5, -0.7, 1.5, -0.9]
+    });
+    let deltas = deltas.and("all_deltas = Concat deltas no_boxes axis=1\n> all_deltas 1 N+192 4");
     #[rustfmt::skip]
     let rows = vec![
         row("super resolution", image("1 3 384 512"), Refuses(&["no layout fits"])),
         row("depth", image("1 1 192 256"), Refuses(&["no layout fits"])),
         row("semantic segmentation", image("1 21 192 256"), Refuses(&["no layout fits"])),
+        row("SSD, raw", deltas, Refuses(&["`all_deltas`", "anchors"])),
         row("indices of NonMaxSuppression", indices, Refuses(&["NonMaxSuppression"])),
     ];
     rows

@@ -297,7 +297,7 @@ pub(super) struct Pair<'a> {
 }
 
 impl<'a> Outputs<'a> {
-    fn new(network: &'a Network, size: Option<Size>) -> Option<Self> {
+    pub(super) fn new(network: &'a Network, size: Option<Size>) -> Option<Self> {
         let list: Option<Vec<Output<'a>>> = network.outputs.iter().map(Output::new).collect();
         let (list, further) = without_further(list?);
         Some(Self {

@@ -23,13 +23,14 @@ use jetwatch_config::Section;
 use self::anchors::Anchor;
 use self::keys::SsdKeys;
 use super::keys::{ActivationKey, BoxesAreKey, TensorForm, single};
-use super::recognize::{Certainty, MAX_OBJECTS, Outputs, Recognized};
+use super::recognize::{Certainty, MAX_OBJECTS, Outputs, Pair, Recognized};
 use super::{DETECTOR, Layout, OutputLayout, Preprocessing, UNIT};
 use crate::decoders::activation::{min_logit, sigmoid};
 use crate::decoders::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
 use crate::decoders::candidates::CandidateCollector;
 use crate::decoders::tensors::{check_axes, check_count, floats};
 use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::graph::Network;
 use crate::{Candidate, ClassFilter};
 use jetwatch_config::Words;
 use jetwatch_pixels::argmax::{Span, argmax};
@@ -55,13 +56,27 @@ pub const SSD: Layout = Layout {
     ..DETECTOR
 };
 
-fn recognize(outputs: &Outputs<'_>) -> Option<Recognized> {
-    let pairs = outputs.pairs();
-    let pair = pairs.iter().find(|pair| {
+/// Boxes and scores of anchors.
+fn anchor_pair<'p, 'a>(pairs: &'p [Pair<'a>]) -> Option<&'p Pair<'a>> {
+    pairs.iter().find(|pair| {
         let is_long = pair.rows.is_some_and(|rows| rows > MAX_OBJECTS);
         let is_dense = pair.is_dense && !pair.has_softmax();
         !pair.has_three_per_cell && !is_dense && is_long && pair.columns > 0
-    })?;
+    })
+}
+
+/// Name of the output with boxes that are no corners, as a run showed: they refer to anchors, which the file does not contain.
+#[must_use]
+pub fn raw_boxes(network: &Network, size: Size) -> Option<String> {
+    let outputs = Outputs::new(network, Some(size))?;
+    let pairs = outputs.pairs();
+    let boxes = anchor_pair(&pairs)?.boxes;
+    (boxes.has_corners == Some(false)).then(|| boxes.name.to_owned())
+}
+
+fn recognize(outputs: &Outputs<'_>) -> Option<Recognized> {
+    let pairs = outputs.pairs();
+    let pair = anchor_pair(&pairs).filter(|pair| pair.boxes.has_corners != Some(false))?;
     let scores = pair.columns as usize;
     let noted = outputs.names.as_ref().map(Vec::len);
     let background = SsdBackground::likely(scores, noted);
