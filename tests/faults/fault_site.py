@@ -4,12 +4,14 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "support"))
+from ports import free_port  # noqa: E402
 
 from ledger import NewLines, Ledger, Loss
 
@@ -35,11 +37,6 @@ def usage(pid):
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
     mib = lambda name: int(status[name].split()[0]) / 1024
     return {"rss": mib("VmRSS"), "peak": mib("VmHWM"), "threads": int(status["Threads"]), "fds": len(os.listdir(f"/proc/{pid}/fd"))}
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 def is_listening(port):

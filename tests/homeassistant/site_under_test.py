@@ -6,9 +6,13 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "support"))
+from ports import free_port  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENE = "synthetic://traffic?seed=3&objects=8&width=320&height=180&fps=10"
@@ -26,11 +30,6 @@ def until(what, done, limit=60):
             raise Failed(f"not within {limit} s: {what}")
         time.sleep(0.1)
     return found
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 def find(program):
