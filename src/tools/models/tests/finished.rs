@@ -205,3 +205,19 @@ fn indices_without_boxes_are_refused_with_the_reason() {
     assert_eq!(only_indices(&with_boxes), None);
     assert_eq!(only_indices(&export(&[indices], "Relu")), None);
 }
+
+/// A run may give degenerate boxes, so that only the metadata decides between corners and centers.
+#[test]
+fn rows_of_rt_detr_are_centers_by_its_metadata() {
+    let mut network = export(&[("output0", FLOAT, &[1, 300, 6])], "Relu");
+    network.outputs[0].has_corners = Some(false);
+    let (_, corners) = written(&guess(&network));
+    let corners_of = "columns: [left, top, right, bottom, score, class], boxes_are: pixels";
+    assert!(corners.starts_with(corners_of), "{corners}");
+    let head = ("head".to_owned(), "RTDETRDecoder".to_owned());
+    network.metadata.push(head);
+    let (_, centers) = written(&guess(&network));
+    let centers_of =
+        "columns: [center_x, center_y, width, height, score, class], boxes_are: normalized";
+    assert!(centers.starts_with(centers_of), "{centers}");
+}

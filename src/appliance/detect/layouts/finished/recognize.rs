@@ -460,11 +460,12 @@ fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
         _ => return None,
     };
     let has_names = outputs.names.is_some();
-    let is_rtdetr = outputs.network.metadata_value("head") == Some("RTDETRDecoder");
+    let noted = |key| outputs.network.metadata_value(key).unwrap_or_default();
+    let is_rtdetr = noted("head") == "RTDETRDecoder" || noted("description").contains("rtdetr");
     let family = match width {
         6 if outputs.is_paddle() => PADDLE_ROWS,
         6 if is_dense(outputs, rows) => DEEPSTREAM_ROWS,
-        6 if is_rtdetr || output.has_corners == Some(false) => RTDETR_ROWS,
+        6 if is_rtdetr => RTDETR_ROWS,
         6 if rows == Some(100) && !has_names => EFFDET_ROWS,
         6 => ULTRALYTICS_ROWS,
         7 if outputs.has_operator(&["NMS_TRT"]) => SSD_ROWS,
