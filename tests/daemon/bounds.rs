@@ -93,7 +93,7 @@ impl Target {
     fn start(folder: &Path) -> Self {
         three_users().save(&folder.join("users")).expect("written");
         let (metrics, broker) = (free_port(), free_port());
-        let daemon = Daemon::with(|port| {
+        let mut daemon = Daemon::with(|port| {
             format!(
                 "device: test
 sources:
@@ -116,6 +116,9 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
                 folder.display()
             )
         });
+        // It writes more than a pipe holds, and would wait for a reader.
+        let mut log = daemon.child.stderr.take().expect("stderr is piped");
+        thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
         let loopback = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let page = daemon.address;
         let sessions: Vec<String> = ["anna", "otto"]
