@@ -122,6 +122,14 @@ struct Drafting<'a> {
     is_run: bool,
 }
 
+/// A folder that the daemon would accept.
+struct Written<'d> {
+    draft: &'d ModelYamlTemplate,
+    /// Those that did not exist before.
+    files: Vec<PathBuf>,
+    labels: Vec<String>,
+}
+
 impl Drafting<'_> {
     /// Writes the folder by the most likely of `drafts` that the daemon would accept, or by the one with the best trial. Returns it
     /// with the labels of the folder.
@@ -136,6 +144,8 @@ impl Drafting<'_> {
     ) -> Result<(&'d ModelYamlTemplate, Vec<String>)> {
         let certainty = |draft: &ModelYamlTemplate| draft.inferred().found.certainty;
         let (mut accepted, mut first_error) = (Vec::new(), None);
+        // The files of the newest accepted one are in the folder.
+        let mut in_folder: Option<Written<'_>> = None;
         for draft in drafts {
             // Less likely ones count only until one is accepted.
             let is_less =
@@ -143,11 +153,15 @@ impl Drafting<'_> {
             if trial.is_none() && accepted.first().is_some_and(is_less) {
                 break;
             }
+            if let Some(written) = in_folder.take() {
+                remove(&written.files);
+            }
             match self.write(draft) {
-                Ok((written, _)) => {
+                Ok(written) => {
                     let sureness = trial.map_or(Ok(0.0), |trial| trial(self.folder));
-                    remove(&written);
-                    accepted.push((draft, sureness?));
+                    let sureness = sureness.inspect_err(|_| remove(&written.files))?;
+                    accepted.push((draft, sureness));
+                    in_folder = Some(written);
                 }
                 Err(error) => {
                     let is_mismatch = matches!(
@@ -187,16 +201,24 @@ impl Drafting<'_> {
                 ),
             });
         }
-        let (_, labels) = self.write(best)?;
-        Ok((best, labels))
+        let written = match in_folder {
+            Some(written) if std::ptr::eq(written.draft, best) => written,
+            other => {
+                if let Some(written) = other {
+                    remove(&written.files);
+                }
+                self.write(best)?
+            }
+        };
+        Ok((best, written.labels))
     }
 
-    /// Writes the folder and loads it as the daemon does; returns the new files and the labels.
+    /// Writes the folder and loads it as the daemon does.
     ///
     /// # Errors
     /// The folder cannot be written, or the daemon would refuse it; the new files are removed then.
-    fn write(&self, draft: &ModelYamlTemplate) -> Result<(Vec<PathBuf>, Vec<String>)> {
-        let written = write_folder(
+    fn write<'d>(&self, draft: &'d ModelYamlTemplate) -> Result<Written<'d>> {
+        let files = write_folder(
             self.options,
             self.network,
             self.converted,
@@ -211,8 +233,12 @@ impl Drafting<'_> {
             }
             Ok(labels)
         };
-        let labels = load().inspect_err(|_| remove(&written))?;
-        Ok((written, labels))
+        let labels = load().inspect_err(|_| remove(&files))?;
+        Ok(Written {
+            draft,
+            files,
+            labels,
+        })
     }
 }
 
