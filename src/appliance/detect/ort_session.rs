@@ -343,7 +343,7 @@ fn infer<'s>(
 }
 
 /// The numbers of an output.
-fn tensor_view<'o>(name: &str, value: &'o DynValue) -> ort::Result<TensorView<'o>> {
+pub(super) fn tensor_view<'o>(name: &str, value: &'o DynValue) -> ort::Result<TensorView<'o>> {
     Ok(match value.dtype() {
         ValueType::Tensor {
             ty: TensorElementType::Float32,

@@ -8,10 +8,13 @@ use std::path::Path;
 
 use ort::session::builder::GraphOptimizationLevel;
 use ort::session::{Session, SessionInputValue};
-use ort::value::{PrimitiveTensorElementType, Tensor, TensorElementType, ValueType};
+use ort::value::{PrimitiveTensorElementType, Tensor};
 
+use super::decoders::TensorView;
 use super::graph::{Axis, Element, Network, Tensor as Port};
 use super::layouts::image_input;
+use super::ort_session::tensor_view;
+use super::self_check::made_up_pixel;
 use super::{DetectError, ort_library};
 use jetwatch_types::Size;
 
@@ -68,16 +71,16 @@ pub fn probe(
     for input in &network.inputs {
         let shape = lengths(input, Some(input.name.as_str()) == image, size);
         let value = match input.element {
-            Some(Element::UINT8) => filled::<u8>(&shape, |at| (at * 37 % 251) as u8),
+            Some(Element::UINT8) => filled::<u8>(&shape, made_up_pixel),
             // Sizes of the image.
             Some(Element::INT64) if shape.len() < 4 => filled(&shape, |at| match at % 2 {
                 0 => i64::from(size.width),
                 _ => i64::from(size.height),
             }),
-            Some(Element::INT64) => filled(&shape, |at| (at * 37 % 251) as i64),
+            Some(Element::INT64) => filled(&shape, |at| i64::from(made_up_pixel(at))),
             Some(Element::FLOAT) if shape.len() < 4 => filled(&shape, |_| 1.0_f32),
             // Between 0 and 1, as the smaller of the usual ranges.
-            _ => filled(&shape, |at| (at * 37 % 251) as f32 / 251.0),
+            _ => filled(&shape, |at| f32::from(made_up_pixel(at)) / 251.0),
         };
         inputs.push((input.name.clone(), value.map_err(failed)?));
     }
@@ -85,27 +88,23 @@ pub fn probe(
         batch: 1,
         reason: error.to_string(),
     })?;
-    let outputs = outputs.iter().filter_map(|(name, value)| {
-        let ValueType::Tensor { ty, shape, .. } = value.dtype() else {
-            return None;
+    let outputs = outputs.iter().map(|(name, value)| {
+        let values = match tensor_view(name, &value) {
+            Ok(TensorView::F32(values)) => values.to_vec(),
+            Ok(TensorView::I32(values)) => values.iter().map(|number| *number as f32).collect(),
+            Ok(TensorView::I64(values)) => values.iter().map(|number| *number as f32).collect(),
+            // Other elements are no boxes.
+            Err(_) => Vec::new(),
         };
-        let values = match ty {
-            TensorElementType::Float32 => value
-                .try_extract_tensor::<f32>()
-                .map(|found| found.1.to_vec()),
-            TensorElementType::Int64 => value
-                .try_extract_tensor::<i64>()
-                .map(|found| found.1.iter().map(|number| *number as f32).collect()),
-            TensorElementType::Int32 => value
-                .try_extract_tensor::<i32>()
-                .map(|found| found.1.iter().map(|number| *number as f32).collect()),
-            _ => Ok(Vec::new()),
-        };
-        Some(ProbedOutput {
+        ProbedOutput {
             name: name.to_owned(),
-            axes: shape.iter().map(|axis| axis.unsigned_abs()).collect(),
-            values: values.unwrap_or_default(),
-        })
+            axes: value
+                .shape()
+                .iter()
+                .map(|axis| axis.unsigned_abs())
+                .collect(),
+            values,
+        }
     });
     Ok(Probe {
         outputs: outputs.collect(),

@@ -15,10 +15,15 @@ const MIN_BOXES: usize = 20;
 /// Boxes in pixels reach farther than the input's side divided by this.
 const CORNER: f32 = 40.0;
 
+/// A value of a made-up image.
+pub(super) fn made_up_pixel(at: usize) -> u8 {
+    (at * 37 % 251) as u8
+}
+
 /// Fills the input with a made-up image in the usual range of pixels.
 pub(super) fn write_image(slot: Slot<'_>, format: &TensorFormat) {
     // Blocks of different brightness.
-    let pixel = |at: usize| (at / 8 * 37 % 251) as u8;
+    let pixel = |at: usize| made_up_pixel(at / 8);
     match slot {
         Slot::F32(values) => {
             let plane = (values.len() / CHANNELS).max(1);
