@@ -17,7 +17,7 @@ use jetwatch_config::{Document, Node, Value, redact};
 /// Keys of maps that hold the names, of Ultralytics and of transformers.
 const NAME_KEYS: [&str; 4] = ["names", "id2label", "class_names", "labels"];
 
-/// Greatest number of a class in a label map.
+/// Highest class number in a label map.
 const MAX_ID: usize = 10_000;
 
 /// What to give instead.

@@ -455,7 +455,7 @@ fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
         {
             (Some(rows), width)
         }
-        // The number of rows differs; where there is no batch axis, it is the first.
+        // The number of rows varies; where there is no batch axis, it is the first.
         [None, Some(width)] | [Some(width)] if is_behind => (None, width),
         _ => return None,
     };
