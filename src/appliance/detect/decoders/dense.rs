@@ -54,6 +54,20 @@ impl Place {
         self.first + cell * self.cell + number * self.number
     }
 
+    /// Copies numbers of a cell, from number `first` on, out of the tensor's.
+    pub fn copy(&self, numbers: &[f32], cell: usize, first: usize, into: &mut [f32]) {
+        let start = self.index(cell, first);
+        match self.number {
+            1 => into.copy_from_slice(&numbers[start..][..into.len()]),
+            step => {
+                let found = numbers[start..].iter().step_by(step);
+                into.iter_mut()
+                    .zip(found)
+                    .for_each(|(to, from)| *to = *from);
+            }
+        }
+    }
+
     /// All numbers of the tensor.
     pub fn numbers<'t>(&self, tensors: &[TensorView<'t>]) -> &'t [f32] {
         floats(tensors, self.tensor, self.len)
@@ -101,9 +115,24 @@ impl Scores {
         collector: &mut CandidateCollector<'_>,
         decode_box: impl Fn(usize) -> Result<Xyxy, ElementIndex>,
     ) {
+        // Compiled for each, since the loop over the cells is short.
+        match self.place.number == 1 {
+            true => self.decode_cells::<true>(tensors, before, collector, decode_box),
+            false => self.decode_cells::<false>(tensors, before, collector, decode_box),
+        }
+    }
+
+    /// With `ROWS`, the numbers of a cell are side by side.
+    #[inline(always)]
+    fn decode_cells<const ROWS: bool>(
+        &self,
+        tensors: &[TensorView<'_>],
+        before: usize,
+        collector: &mut CandidateCollector<'_>,
+        decode_box: impl Fn(usize) -> Result<Xyxy, ElementIndex>,
+    ) {
         let (place, classes) = (&self.place, self.classes);
         let numbers = place.numbers(tensors);
-        let are_rows = place.number == 1;
         let least = match self.activation {
             Activation::None => collector.threshold,
             Activation::Sigmoid => min_logit(collector.threshold),
@@ -112,14 +141,14 @@ impl Scores {
         let mut block = Block::new();
         for first in (0..self.cells).step_by(BLOCK) {
             let count = BLOCK.min(self.cells - first);
-            if !are_rows {
+            if !ROWS {
                 let planes = &numbers[place.first..][..classes * self.cells];
                 block.read(planes, self.cells, first, count);
             }
             for offset in 0..count {
                 let cell = first + offset;
                 let at = |class: usize| place.index(cell, class);
-                let span = match are_rows {
+                let span = match ROWS {
                     true => Span::from_row(&numbers[at(0)..][..classes]),
                     false => block.span(offset),
                 };

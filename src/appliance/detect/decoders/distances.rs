@@ -64,17 +64,15 @@ impl DistanceGrid {
         let mut distances = [0.0; 4];
         let mut logits = [0.0; MAX_BINS];
         for (side, distance) in distances.iter_mut().enumerate() {
-            let first = side * self.bins;
-            for (bin, logit) in logits[..self.bins].iter_mut().enumerate() {
-                *logit = sides[self.sides.index(cell, first + bin)];
-                if !logit.is_finite() {
-                    return Err(self.sides.element(cell, first + bin));
-                }
+            let (first, logits) = (side * self.bins, &mut logits[..self.bins]);
+            self.sides.copy(sides, cell, first, logits);
+            if let Some(bin) = logits.iter().position(|logit| !logit.is_finite()) {
+                return Err(self.sides.element(cell, first + bin));
             }
             *distance = stride
-                * match self.bins {
-                    1 => logits[0],
-                    bins => expected(&logits[..bins]),
+                * match logits {
+                    [distance] => *distance,
+                    logits => expected(logits),
                 };
             if !distance.is_finite() {
                 return Err(self.sides.element(cell, first));
