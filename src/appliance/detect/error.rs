@@ -228,6 +228,26 @@ pub enum DetectError {
         /// Number of labels, at least 1.
         labels: usize,
     },
+    /// Tensors of one image do not have the same number of rows.
+    #[error(
+        "frame {seq} of source {}: output `{tensor}` has {numbers} numbers beside {of_first} in `{first}`, expected one row for \
+         each detection in both: check tensors in model.yaml, or export the network so that its outputs belong together",
+        source_id.0
+    )]
+    OtherRows {
+        /// The source.
+        source_id: SourceId,
+        /// The frame's number.
+        seq: u64,
+        /// Name of the output.
+        tensor: String,
+        /// Length of the output.
+        numbers: usize,
+        /// Name of the first output.
+        first: String,
+        /// Length of the first output.
+        of_first: usize,
+    },
     /// Ground truth of a class that the scripted detector does not know.
     #[error("a synthetic scene shows `{label}`; the scripted detector knows {}", super::scripted::LABELS.join(", "))]
     UnknownTruthLabel {
@@ -259,6 +279,7 @@ impl DetectError {
             | Self::Tensor { .. }
             | Self::NotFinite { .. }
             | Self::BeyondOne { .. }
+            | Self::OtherRows { .. }
             | Self::NoLabel { .. } => true,
             Self::Infer { .. }
             | Self::Layers { .. }

@@ -129,6 +129,16 @@ fn check_values(
         let value = outputs[element.tensor].format_value(element.index);
         (tensor, element.index, value)
     };
+    if let Some(tensor) = decoded.other_rows {
+        return Err(DetectError::OtherRows {
+            source_id,
+            seq,
+            tensor: tensors[tensor].clone(),
+            numbers: outputs[tensor].len(),
+            of_first: outputs[0].len(),
+            first: tensors[0].clone(),
+        });
+    }
     if let Some((tensor, index, value)) = decoded.first_non_finite.map(at) {
         return Err(DetectError::NotFinite {
             source_id,

@@ -134,6 +134,7 @@ mod tests {
             first_non_finite: place(1, 22),
             first_beyond_one: place(2, 31),
             first_unknown_class: place(3, 4),
+            other_rows: None,
         };
         assert_eq!(collector.decoded, wanted);
         assert!(candidates.is_empty());

@@ -85,6 +85,8 @@ pub struct DecodeDiagnostics {
     pub first_beyond_one: Option<ElementIndex>,
     /// The first class index without a label.
     pub first_unknown_class: Option<ElementIndex>,
+    /// The first tensor, in the layout's order, with another number of rows than the first one. Nothing was decoded.
+    pub other_rows: Option<usize>,
 }
 
 /// Decodes the output of one family of networks.

@@ -274,11 +274,18 @@ impl OutputDecoder for Finished {
         let mut collector = CandidateCollector::new(threshold, filter, candidates);
         let columns = &self.columns;
         let rows = tensors[self.boxes].len() / columns.count;
+        // The number of rows may differ from image to image, so that the shapes of the first run say nothing of it.
+        let places = [Some(self.score), self.class];
+        let mut other_rows = places
+            .into_iter()
+            .flatten()
+            .filter(|place| tensors[place.tensor].len() != rows * place.step);
+        if let Some(place) = other_rows.next() {
+            collector.decoded.other_rows = Some(place.tensor);
+            return collector.decoded;
+        }
         let boxes = floats(tensors, self.boxes, rows * columns.count);
         let scores = floats(tensors, self.score.tensor, rows * self.score.step);
-        if let Some(place) = self.class {
-            assert_eq!(tensors[place.tensor].len(), rows * place.step, "classes");
-        }
         let mut count = rows;
         if let Some(tensor) = self.count {
             let given = whole(tensors[tensor], 0).and_then(|count| usize::try_from(count).ok());
@@ -577,6 +584,35 @@ mod tests {
                 (kept, place(tensor, index)),
                 "{bad} in tensor {tensor}"
             );
+        }
+    }
+
+    /// The number of rows differs from image to image; a network that gives more boxes than scores is at fault.
+    #[test]
+    fn rows_that_differ_in_a_later_image_are_reported_with_their_tensor() {
+        let layout = parts(&[BOXES, SCORES, CLASSES], &CORNERS, BoxUnit::Pixels);
+        let shapes: [(DType, &[usize]); 3] = [(F32, &[3, 4]), (F32, &[3]), (I64, &[3])];
+        let decoder = of_parts(&layout, &shapes).expect("they fit");
+        let boxes = [1.0; 8];
+        let cases: [(&[f32], &[i64], Option<usize>); 4] = [
+            (&[0.9, 0.8], &[0, 1], None),
+            (&[0.9], &[0, 1], Some(1)),
+            (&[0.9, 0.8], &[0, 1, 0], Some(2)),
+            (&[], &[], Some(1)),
+        ];
+        for (scores, classes, other_rows) in cases {
+            let views = [
+                TensorView::F32(&boxes),
+                TensorView::F32(scores),
+                TensorView::I64(classes),
+            ];
+            let (candidates, found) = decode(&decoder, &views, 0.3, &[], &[]);
+            let expected = DecodeDiagnostics {
+                other_rows,
+                ..DecodeDiagnostics::default()
+            };
+            assert_eq!(found, expected);
+            assert_eq!(candidates.is_empty(), other_rows.is_some());
         }
     }
 
