@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Zones and lines of one source, changed in the text of a configuration: the rest of the text, with its comments, stays as it is.
+//! Zones and lines of one source, changed in the text of a configuration, and sources added to it: the rest of the text, with its
+//! comments, stays as it is.
 //!
 //! Works on the lines of files in block style. What cannot be changed so is refused, and nothing is guessed: the result is read again,
-//! and must be the configuration of before but for these rules. Called by the page, through the pipeline.
+//! and must be the configuration of before but for these rules or sources. Called by the page, through the pipeline, and by `jetwatch discover`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -85,6 +86,53 @@ pub fn edit_rules(
     match is_as_wanted(&before, &after, index, [zones, lines]) {
         true => Ok(edited),
         false => Err(form("the file would not mean what was drawn")),
+    }
+}
+
+/// The text of a configuration with further sources. `added` are items of the list `sources` in block style, each beginning with
+/// `- name:` or a comment in the first column.
+///
+/// # Errors
+/// The file has problems, also with these sources, or is not written in a form that can be changed.
+pub fn add_sources(label: &str, text: &str, added: &str) -> Result<String, RuleEditError> {
+    let form = |what: &str| RuleEditError::Form {
+        reason: format!("{what}; paste the sources into the file"),
+    };
+    let before = Config::from_str(label, text).map_err(problems)?;
+    let document = Document::parse(label, text).map_err(problems)?;
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let YamlValue::Map(keys) = &document.located().value else {
+        return Err(form("the file is not a map of keys"));
+    };
+    let key = keys.iter().find(|entry| entry.key == "sources");
+    let place = key.and_then(|entry| match (&entry.value.value, entry.span) {
+        (YamlValue::List(items), Some((line, _))) => Some((line - 1, items.first()?.span?.0 - 1)),
+        _ => None,
+    });
+    let first = place.and_then(|(_, first)| lines.get(first));
+    let is_block = first.is_some_and(|first| first.trim_start().starts_with("- "));
+    let (Some((line, _)), Some(first), true) = (place, first, is_block) else {
+        return Err(form(
+            "sources are not written as a list with each source on lines of its own",
+        ));
+    };
+    let pad = &first[..first.len() - first.trim_start().len()];
+    let end = block_end(&lines, line, 0, true);
+    let mut edited: String = lines[..end].concat();
+    if !edited.ends_with('\n') {
+        edited.push('\n');
+    }
+    for line in added.lines() {
+        let _ = writeln!(edited, "{pad}{line}");
+    }
+    edited.extend(lines[end..].iter().copied());
+    let after = Config::from_str(label, &edited).map_err(problems)?;
+    let is_kept = after.sources.starts_with(&before.sources)
+        && after.sources.len() > before.sources.len()
+        && restart_required_keys(&before, &after).is_empty();
+    match is_kept {
+        true => Ok(edited),
+        false => Err(form("the file would not mean what was added")),
     }
 }
 

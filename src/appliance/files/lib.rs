@@ -155,6 +155,24 @@ pub fn copy_access(model: &Path, file: &File) -> io::Result<()> {
     file.set_permissions(model.permissions())
 }
 
+/// Replaces the text of a file by `after`, with `before` kept in the file of the same name and `.previous`, whose path it returns. Both
+/// have the mode and owner of the file: they hold the same secrets.
+///
+/// # Errors
+/// One of the two cannot be written; the file is as it was before.
+pub fn replace_text(path: &Path, before: &str, after: &str) -> Result<PathBuf, WriteError> {
+    let mut previous = path.as_os_str().to_owned();
+    previous.push(".previous");
+    let previous = PathBuf::from(previous);
+    for (target, text) in [(&*previous, before), (path, after)] {
+        write_with(target, |file| {
+            copy_access(path, file)?;
+            file.write_all(text.as_bytes())
+        })?;
+    }
+    Ok(previous)
+}
+
 /// Syncs the file at `from`, which another program or an earlier run wrote, renames it to `to` on the same file system, and
 /// syncs the folder of `to`.
 ///

@@ -178,3 +178,40 @@ fn yaml_to_paste_is_valid() {
     assert_eq!(config.sources[0].rules.zones[0].name, "parking");
     assert_eq!(config.sources[0].rules.lines[0].name, "crossing");
 }
+
+const ADDED: &str = "\
+# Maker A1
+- name: a1
+  uri: rtsp://camera/2
+";
+
+#[test]
+fn sources_are_added_behind_the_last_one_in_its_style() {
+    let edited = add_sources("f.yaml", FILE, ADDED).expect("block style");
+    let added = "  # Maker A1\n  - name: a1\n    uri: rtsp://camera/2\n";
+    let wanted = FILE.replace("    uri: /v.mp4\n", &format!("    uri: /v.mp4\n{added}"));
+    assert_eq!(edited, wanted);
+    // Without indentation, at the end of a file without a line break.
+    let file = "detector: {model: /m}\nsources:\n- name: gate\n  uri: /v.mp4";
+    let edited = add_sources("f.yaml", file, ADDED).expect("block style");
+    assert_eq!(edited, format!("{file}\n{ADDED}"));
+}
+
+#[test]
+fn sources_that_cannot_be_added_are_refused() {
+    let named = ADDED.replace("a1", "yard");
+    let Err(RuleEditError::Problems(problems)) = add_sources("f.yaml", FILE, &named) else {
+        panic!("the name is taken");
+    };
+    assert!(problems[0].contains("yard"), "{problems:?}");
+    let flow = "detector: {model: /m}\nsources: [{name: gate, uri: /v.mp4}]\n";
+    let error = add_sources("f.yaml", flow, ADDED).expect_err("flow style");
+    assert!(
+        error
+            .to_string()
+            .contains("paste the sources into the file"),
+        "{error}"
+    );
+    let more = "- name: a1\n  uri: /v.mp4\ndetector: {model: /n}\n";
+    assert!(add_sources("f.yaml", FILE, more).is_err());
+}

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -136,21 +136,11 @@ impl PageBackend {
         if !save || edited == text {
             return Ok(None);
         }
-        let previous = previous_of(path);
-        let write = |target: &Path, text: &str| {
-            let written = jetwatch_files::write_with(target, |file| {
-                // The earlier one holds the same passwords.
-                jetwatch_files::copy_access(path, file)?;
-                file.write_all(text.as_bytes())
-            });
-            written.map_err(|error| {
-                let cause = std::error::Error::source(&error);
-                let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
-                EditFailure::NotSaved(format!("{error}{cause}; paste the rules into the file"))
-            })
-        };
-        write(&previous, &text)?;
-        write(path, &edited)?;
+        let previous = jetwatch_files::replace_text(path, &text, &edited).map_err(|error| {
+            let cause = std::error::Error::source(&error);
+            let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+            EditFailure::NotSaved(format!("{error}{cause}; paste the rules into the file"))
+        })?;
         log::info!(source; "zones and lines were changed on the page; the file of before is {}", previous.display());
         Ok(Some(previous))
     }
@@ -171,13 +161,6 @@ impl From<RuleEditError> for EditFailure {
             RuleEditError::Form { reason } => Self::NotSaved(reason),
         }
     }
-}
-
-/// The file of before an edit.
-fn previous_of(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".previous");
-    name.into()
 }
 
 impl Backend for PageBackend {
