@@ -10,6 +10,7 @@ mod calibrate;
 mod check;
 mod dataset;
 mod demo;
+mod discover;
 mod doctor;
 mod engine;
 mod eval;
@@ -20,6 +21,7 @@ mod health;
 mod manual;
 mod media;
 mod model;
+mod password;
 mod profile;
 mod progress;
 mod reexec;
@@ -64,6 +66,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Print what is known of this machine as JSON, without secrets, for `check --offline` on another one.
     Facts(facts::FactsArgs),
+    /// Find ONVIF cameras on the network, and print their streams, as sources for the configuration too.
+    Discover(discover::DiscoverArgs),
     /// Say whether the daemon of a configuration is healthy, by the exit code: 0 yes, 1 no, 4 no daemon runs.
     Health(health::HealthArgs),
     /// Install newer versions of the package, which are verified and rolled back; see the state of updates.
@@ -122,6 +126,7 @@ pub fn main() -> ExitCode {
     if !matches!(
         command,
         Command::Subscribe(_)
+            | Command::Discover(_)
             | Command::Health(_)
             | Command::Update(_)
             | Command::Spool(_)
@@ -145,6 +150,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Facts(args) => facts::run(&args),
+        Command::Discover(args) => discover::run(&args),
         Command::Health(args) => health::run(&args),
         Command::Update(args) => update::run(&args),
         Command::Demo(args) => demo::run(&args, started),

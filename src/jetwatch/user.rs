@@ -2,21 +2,16 @@
 //! `jetwatch user`: who may open the page of the daemon. Passwords come from a prompt or from standard input, never from the command
 //! line, which others can read.
 
-use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 
 use jetwatch_config::{Config, WebRole};
 use jetwatch_tables::{Align, TextTable};
 use jetwatch_web::{Scope, Users};
 
-use super::{CONFIG_FILE, Exit};
-
-/// Longest line that is read as a password.
-const MAX_LINE_BYTES: u64 = 4096;
+use super::{CONFIG_FILE, Exit, password};
 
 /// Arguments of `jetwatch user`.
 #[derive(Debug, Args)]
@@ -138,11 +133,11 @@ pub(super) fn run(args: &UserArgs) -> anyhow::Result<Exit> {
                 RoleName::Operator => WebRole::Operator,
                 RoleName::Administrator => WebRole::Administrator,
             };
-            let password = read_password()?;
+            let password = password::read_new()?;
             place.change(|users| Ok(users.add(name, role, &password)?))?;
         }
         UserCommand::Password { name, place } => {
-            let password = read_password()?;
+            let password = password::read_new()?;
             place.change(|users| Ok(users.set_password(name, &password)?))?;
         }
         UserCommand::Remove { name, place } => {
@@ -184,64 +179,4 @@ fn list(users: &Users) {
     for line in table.lines() {
         println!("{line}");
     }
-}
-
-/// A password from the terminal, twice and unseen, or from a line of standard input.
-fn read_password() -> anyhow::Result<String> {
-    if !io::stdin().is_terminal() {
-        return read_line();
-    }
-    let echo = EchoOff::begin()?;
-    let password = prompt("Password: ").and_then(|first| Ok((first, prompt("Once more: ")?)));
-    drop(echo);
-    let (first, second) = password?;
-    ensure!(first == second, "the passwords differ; nothing was changed");
-    Ok(first)
-}
-
-fn prompt(text: &str) -> anyhow::Result<String> {
-    eprint!("{text}");
-    io::stderr().flush()?;
-    let line = read_line();
-    eprintln!("");
-    line
-}
-
-fn read_line() -> anyhow::Result<String> {
-    use io::Read as _;
-    let mut line = String::new();
-    let mut input = io::stdin().lock().take(MAX_LINE_BYTES);
-    input
-        .read_line(&mut line)
-        .context("cannot read the password")?;
-    let password = line.trim_end_matches(['\n', '\r']);
-    if password.is_empty() {
-        bail!("no password was given; write it to standard input, as one line");
-    }
-    Ok(password.to_owned())
-}
-
-/// Stops the echo of a terminal until it is dropped.
-struct EchoOff;
-
-impl EchoOff {
-    fn begin() -> anyhow::Result<Self> {
-        set_echo("-echo").context("cannot hide the password; write it to standard input")?;
-        Ok(Self)
-    }
-}
-
-impl Drop for EchoOff {
-    fn drop(&mut self) {
-        let _ = set_echo("echo");
-    }
-}
-
-fn set_echo(setting: &str) -> anyhow::Result<()> {
-    let status = Command::new("stty")
-        .arg(setting)
-        .stdin(Stdio::inherit())
-        .status()?;
-    ensure!(status.success(), "stty {setting} failed");
-    Ok(())
 }

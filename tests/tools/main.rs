@@ -14,6 +14,7 @@ mod closed_pipe;
 mod config_example;
 mod config_files;
 mod config_mistakes;
+mod discover;
 mod doctor;
 mod documents;
 mod elements;
