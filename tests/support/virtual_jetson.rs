@@ -24,6 +24,16 @@ impl VirtualJetson {
         Self::new("orin_nx")
     }
 
+    /// A Jetson AGX Orin with L4T 39.2.
+    pub fn agx_orin() -> Self {
+        Self::new("agx_orin")
+    }
+
+    /// A Jetson AGX Thor, that is a Jetson T5000, with L4T 38.4.
+    pub fn thor() -> Self {
+        Self::new("thor")
+    }
+
     fn new(name: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let machine = Self { folder };
@@ -81,13 +91,16 @@ impl VirtualJetson {
             "/etc/nvfancontrol.conf",
             "/sys/devices/system/cpu/cpu0/cpufreq/scaling_min_freq",
             "/sys/devices/system/cpu/cpu1/cpufreq/scaling_min_freq",
-            "/sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked",
         ] {
             text += &format!("{path}: {}\n", self.text(path));
         }
-        for gpu in ["17000000.gv11b", "17000000.gpu"] {
-            let path = format!("/sys/class/devfreq/{gpu}/min_freq");
-            text += &format!("{:?}\n", self.root().text(&path).expect("readable"));
+        for path in [
+            "/sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked",
+            "/sys/class/devfreq/17000000.gv11b/min_freq",
+            "/sys/class/devfreq/17000000.gpu/min_freq",
+            "/sys/class/devfreq/gpu-gpc-0/min_freq",
+        ] {
+            text += &format!("{:?}\n", self.root().text(path).expect("readable"));
         }
         text
     }

@@ -160,6 +160,8 @@ fn jetsons_scale_and_decode_in_hardware() {
     for (jetson, name) in [
         (VirtualJetson::xavier_nx(), "Jetson Xavier NX"),
         (VirtualJetson::orin_nx(), "Jetson Orin NX"),
+        (VirtualJetson::agx_orin(), "Jetson AGX Orin"),
+        (VirtualJetson::thor(), "Jetson Thor"),
     ] {
         let elements = JetsonElements::new();
         let root = jetson.path("/");

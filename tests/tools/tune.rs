@@ -13,7 +13,9 @@ use std::thread;
 use jetwatch_platform::tune::{
     Clocks, DesiredSettings, Outcome, Setting, StepState, TuneError, apply, plan, reapply, restore,
 };
-use jetwatch_platform::{EngineKind, Family, Machine, PlatformError, SensorSnapshot, SysRoot};
+use jetwatch_platform::{
+    EngineKind, Family, Machine, PlatformError, PowerModes, SensorSnapshot, SysRoot,
+};
 use virtual_jetson::VirtualJetson;
 
 const SAVED_STATE: &str = "/var/lib/jetwatch-setup/tune.json";
@@ -126,6 +128,97 @@ fn an_orin_nx_is_read() {
     let counters = readings.over_current.iter().map(|counter| counter.count);
     assert!(counters.eq([0, 1, 2]), "{:?}", readings.over_current);
     assert_eq!(readings.rails.len(), 3);
+}
+
+/// What users of other monitors found on such machines: no file with the GPU's load, clocks that belong to no node of the device tree
+/// (rbonghi/jetson_stats#885), the whole power at an INA238 (rbonghi/jetson_stats#900).
+#[test]
+fn a_thor_is_read() {
+    let jetson = VirtualJetson::thor();
+    let machine = Machine::find(&jetson.root());
+    assert_eq!(
+        machine.describe(),
+        "Jetson Thor (p3834-0008), L4T 38.4.0, JetPack 7.1"
+    );
+    assert_eq!(machine.units.dla_cores, Some(0));
+    assert!(machine.notes.is_empty(), "{:?}", machine.notes);
+    let readings = SensorSnapshot::read(&jetson.root(), &machine);
+    assert!(readings.unreadable.is_empty(), "{:?}", readings.unreadable);
+    let clocks = readings.engines.iter();
+    let clocks = clocks.map(|engine| (engine.kind, engine.load_percent, engine.max_hz));
+    assert!(
+        clocks.eq([
+            (EngineKind::Emc, None, Some(4_266_000_000)),
+            (EngineKind::Gpu, None, Some(1_386_000_000)),
+            (EngineKind::Nvdec, None, Some(1_692_000_000)),
+        ]),
+        "{:?}",
+        readings.engines
+    );
+    let gpu = readings.temperatures[3].clone();
+    assert_eq!((gpu.name.as_str(), gpu.celsius), ("gpu-thermal", None));
+    assert_eq!(readings.throttles.len(), 3, "{:?}", readings.throttles);
+    assert!(readings.throttled().is_empty());
+    let rails = readings.rails.iter();
+    let rails = rails.map(|rail| (rail.name.as_str(), rail.milliwatts()));
+    assert!(
+        rails.eq([
+            ("VDD_GPU", Some(1956)),
+            ("VDD_CPU_SOC_MSS", Some(5880)),
+            ("VIN_SYS_5V0", Some(5635)),
+            ("VIN", Some(19_780)),
+        ]),
+        "{:?}",
+        readings.rails
+    );
+    assert_eq!(readings.over_current, []);
+    let modes = PowerModes::read(&jetson.root()).expect("modes");
+    assert_eq!(
+        (modes.default, modes.find("90w").expect("a mode").id),
+        (Some(1), 2)
+    );
+}
+
+#[test]
+fn a_thor_is_tuned_and_its_reboot_is_left_to_the_user() {
+    let jetson = VirtualJetson::thor();
+    let root = jetson.root();
+    let before = jetson.settings();
+    let wanted = all_settings("0");
+    apply(&root, &wanted).expect("applied");
+    assert_eq!(states(&root, &wanted), vec![StepState::Right; 4]);
+    let clock = |file: &str| jetson.text(&format!("/sys/class/devfreq/gpu-gpc-0/{file}"));
+    assert_eq!(clock("min_freq"), clock("max_freq"));
+    restore(&root).expect("restored");
+    assert_eq!(jetson.text("/var/lib/nvpmodel/status"), "pmode:0001");
+    assert_ne!(clock("min_freq"), clock("max_freq"));
+    // 90 W and 70 W switch parts of the GPU off, which takes effect at a start only.
+    let refused = apply(&root, &all_settings("2")).expect_err("a reboot is needed");
+    assert!(
+        refused.to_string().contains("only with a reboot"),
+        "{refused}"
+    );
+    assert_eq!(jetson.settings(), before);
+}
+
+#[test]
+fn an_orin_with_jetpack_7_is_read() {
+    let jetson = VirtualJetson::agx_orin();
+    let machine = Machine::find(&jetson.root());
+    assert_eq!(
+        machine.describe(),
+        "Jetson AGX Orin (p3701-0005), L4T 39.2.0, JetPack 7.2"
+    );
+    assert_eq!(machine.units.dla_cores, Some(2));
+    let readings = SensorSnapshot::read(&jetson.root(), &machine);
+    assert!(readings.unreadable.is_empty(), "{:?}", readings.unreadable);
+    let loads = readings.engines.iter();
+    let loads: Vec<_> = loads
+        .map(|engine| (engine.kind, engine.load_percent))
+        .collect();
+    for wanted in [(EngineKind::Gpu, Some(25.0)), (EngineKind::Vic, None)] {
+        assert!(loads.contains(&wanted), "{loads:?}");
+    }
 }
 
 #[test]

@@ -17,8 +17,8 @@ const COUNTERS: &str = "/sys/class/powercap";
 /// Names of packages among the counters: `intel-rapl:0`, on AMD's CPUs too. Parts of a package have a second colon.
 const PACKAGE: &str = "intel-rapl:";
 
-/// The rail of a Jetson module that feeds all others, where it has one.
-const WHOLE: &str = "VDD_IN";
+/// The rail that feeds all others, where the machine has one: of a module, and of Thor.
+const WHOLE: [&str; 2] = ["VDD_IN", "VIN"];
 
 /// Sums up the energy between its first and its last reading.
 #[derive(Debug, Default)]
@@ -149,7 +149,9 @@ impl RailSums {
 
 /// Names of the rails that hold the whole module, and their power in watts: the rail that feeds all others, or all of them.
 fn power(rails: &[Rail]) -> Option<(Vec<String>, f64)> {
-    let whole = rails.iter().filter(|rail| rail.name == WHOLE);
+    let whole = rails
+        .iter()
+        .filter(|rail| WHOLE.contains(&rail.name.as_str()));
     let mut used: Vec<&Rail> = whole.collect();
     if used.is_empty() {
         used = rails.iter().collect();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 /// A release of L4T, such as 35.4.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct L4tRelease {
-    /// 35 for JetPack 5, 36 for JetPack 6.
+    /// 35 for JetPack 5, 36 for JetPack 6, 38 and 39 for JetPack 7.
     pub major: u32,
     /// First number of the revision.
     pub minor: u32,
@@ -17,7 +17,7 @@ pub struct L4tRelease {
 }
 
 /// JetPack by release, as NVIDIA's archive of releases lists them.
-const JETPACKS: [((u32, u32, u32), &str); 16] = [
+const JETPACKS: [((u32, u32, u32), &str); 23] = [
     ((32, 7, 1), "4.6.1"),
     ((32, 7, 2), "4.6.2"),
     ((32, 7, 3), "4.6.3"),
@@ -34,6 +34,14 @@ const JETPACKS: [((u32, u32, u32), &str); 16] = [
     ((36, 4, 0), "6.1"),
     ((36, 4, 3), "6.2"),
     ((36, 4, 4), "6.2.1"),
+    ((36, 4, 7), "6.2.1"),
+    ((36, 5, 0), "6.2.2"),
+    // Thor only. Orin follows with 39.
+    ((38, 2, 0), "7.0"),
+    ((38, 2, 1), "7.0"),
+    ((38, 2, 2), "7.0"),
+    ((38, 4, 0), "7.1"),
+    ((39, 2, 0), "7.2"),
 ];
 
 impl L4tRelease {
@@ -69,7 +77,7 @@ impl L4tRelease {
             (None, 32) => Some("4"),
             (None, 34 | 35) => Some("5"),
             (None, 36) => Some("6"),
-            (None, 38) => Some("7"),
+            (None, 38 | 39) => Some("7"),
             (None, _) => None,
         }
     }
@@ -131,6 +139,13 @@ mod tests {
                 Some("6.0"),
             ),
             ("# R36 (release), REVISION: 9.9", "36.9.9", Some("6")),
+            (
+                "# R38 (release), REVISION: 4.0, GCID: 1, BOARD: generic, EABI: aarch64, DATE: Wed Dec 31 00:15:19 UTC 2025\n# KERNEL_VARIANT: oot\n",
+                "38.4.0",
+                Some("7.1"),
+            ),
+            ("# R39 (release), REVISION: 2.0", "39.2.0", Some("7.2")),
+            ("# R39 (release), REVISION: 3.1", "39.3.1", Some("7")),
             ("# R41 (release), REVISION: 2", "41.2.0", None),
         ];
         for (text, release, jetpack) in cases {

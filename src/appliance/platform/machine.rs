@@ -58,6 +58,8 @@ jetwatch_types::named_enum! {
         OrinNx = "Jetson Orin NX",
         /// Jetson AGX Orin.
         AgxOrin = "Jetson AGX Orin",
+        /// Jetson T5000 and T4000, and the developer kit Jetson AGX Thor.
+        Thor = "Jetson Thor",
         /// An unknown Jetson.
         UnknownJetson = "unknown Jetson",
         /// Any other machine.
@@ -93,7 +95,7 @@ impl ComputeUnits {
 }
 
 /// Modules by the prefix of their part number, most specific first: family, DLA cores, video encoder.
-const MODULES: [(&str, Family, u32, bool); 9] = [
+const MODULES: [(&str, Family, u32, bool); 10] = [
     ("p3668-", Family::XavierNx, 2, true),
     ("p2888-", Family::AgxXavier, 2, true),
     // The developer kit of AGX Xavier, which has no module number.
@@ -105,15 +107,18 @@ const MODULES: [(&str, Family, u32, bool); 9] = [
     ("p3767-0003", Family::OrinNano, 0, false),
     ("p3767-0004", Family::OrinNano, 0, false),
     ("p3767-0005", Family::OrinNano, 0, false),
+    // T5000 (0008) and T4000 (0000).
+    ("p3834-", Family::Thor, 0, true),
 ];
 
 /// Families by substrings of the model, for modules whose number is not in the table.
-const MODELS: [(&str, Family); 5] = [
+const MODELS: [(&str, Family); 6] = [
     ("xavier nx", Family::XavierNx),
     ("agx xavier", Family::AgxXavier),
     ("orin nano", Family::OrinNano),
     ("orin nx", Family::OrinNx),
     ("agx orin", Family::AgxOrin),
+    ("thor", Family::Thor),
 ];
 
 impl Machine {
@@ -220,7 +225,7 @@ fn by_model(model: Option<&str>) -> (Family, ComputeUnits) {
         .map_or(Family::UnknownJetson, |(_, family)| *family);
     let is_known = family != Family::UnknownJetson;
     let units = ComputeUnits {
-        dla_cores: (family == Family::OrinNano).then_some(0),
+        dla_cores: matches!(family, Family::OrinNano | Family::Thor).then_some(0),
         nvdec: is_known.then_some(true),
         nvenc: is_known.then_some(family != Family::OrinNano),
         vic: is_known.then_some(true),
@@ -280,6 +285,8 @@ mod tests {
             ("nvidia,p3737-0000+p3701-0005\0nvidia,p3701-0005\0nvidia,tegra234\0", Family::AgxOrin, "p3701-0005", 2),
             ("nvidia,p3768-0000+p3767-0001\0nvidia,tegra234\0", Family::OrinNx, "p3767-0001", 1),
             ("nvidia,p3768-0000+p3767-0005\0nvidia,tegra234\0", Family::OrinNano, "p3767-0005", 0),
+            ("nvidia,p4071-0000+p3834-0008\0nvidia,p3834-0008\0nvidia,tegra264\0", Family::Thor, "p3834-0008", 0),
+            ("nvidia,p4071-0000+p3834-0000\0nvidia,p3834-0000\0nvidia,tegra264\0", Family::Thor, "p3834-0000", 0),
         ];
         for (compatible, family, module, dla_cores) in cases {
             let machine = machine(compatible, "NVIDIA Jetson\0", R35);
@@ -315,14 +322,17 @@ mod tests {
 
     #[test]
     fn unknown_machine_degrades_with_note() {
-        let thor = machine(
-            "nvidia,p4071-0000+p3834-0008\0nvidia,tegra264\0",
-            "NVIDIA Jetson AGX Thor",
+        let newer = machine(
+            "nvidia,p9999-0000+p9998-0008\0nvidia,tegra999\0",
+            "NVIDIA Jetson of the future",
             "# R99 (release), REVISION: 1.0",
         );
-        assert_eq!((thor.family, thor.units.vic), (Family::UnknownJetson, None));
-        assert_eq!(thor.notes.len(), 2, "{:?}", thor.notes);
-        assert!(thor.notes[1].contains("L4T 99.1.0 is unknown"));
+        assert_eq!(
+            (newer.family, newer.units.vic),
+            (Family::UnknownJetson, None)
+        );
+        assert_eq!(newer.notes.len(), 2, "{:?}", newer.notes);
+        assert!(newer.notes[1].contains("L4T 99.1.0 is unknown"));
 
         let bare = machine("nvidia,p3668-0001\0nvidia,tegra194", "", "");
         assert_eq!(bare.family, Family::XavierNx);

@@ -46,7 +46,7 @@ pub struct VideoUnits {
     /// Decodes H.264 and H.265.
     pub decoder: Result<UnitElement, String>,
     /// Decode Motion JPEG, best first.
-    pub jpeg_decoders: Result<[UnitElement; 2], String>,
+    pub jpeg_decoders: Result<&'static [UnitElement], String>,
     /// Crops, scales and converts colors on the VIC.
     pub vic: Result<UnitElement, String>,
     /// The same on the GPU.
@@ -56,9 +56,12 @@ pub struct VideoUnits {
 /// The camera's element: it needs nvargus-daemon, and outputs NVMM only.
 const CAMERA: UnitElement = without_setting("nvarguscamerasrc");
 
-/// The decoder's element. For Motion JPEG a property selects the JPEG decoder.
+/// The decoder's element. For Motion JPEG a property selects the JPEG decoder, but not on Thor ("Decoding of MJPEG format using
+/// nvv4l2decoder is not supported in Jetson Thor": Jetson Linux API Reference 38.2, sample 00_video_decode).
 const DECODER: UnitElement = without_setting("nvv4l2decoder");
-const JPEG_DECODERS: [UnitElement; 2] = [DECODER, without_setting("nvjpegdec")];
+const JPEG_DECODER: UnitElement = without_setting("nvjpegdec");
+const JPEG_DECODERS: &[UnitElement] = &[DECODER, JPEG_DECODER];
+const JPEG_DECODERS_OF_THOR: &[UnitElement] = &[JPEG_DECODER];
 
 /// The property of `nvvidconv` that selects the unit. Without it the element selects a unit, which may
 /// differ between releases; `Default` is therefore never used.
@@ -98,7 +101,10 @@ impl VideoUnits {
                     Err("this machine is not a Jetson: it has no CSI camera connector".to_owned())
                 }
             },
-            jpeg_decoders: decoder.clone().map(|_| JPEG_DECODERS),
+            jpeg_decoders: decoder.clone().map(|_| match machine.family {
+                Family::Thor => JPEG_DECODERS_OF_THOR,
+                _ => JPEG_DECODERS,
+            }),
             decoder,
             vic: unit(machine.units.vic, "VIC", VIC),
             gpu: unit(Some(true), "GPU", GPU),
@@ -118,10 +124,20 @@ fn check_supported(machine: &Machine) -> Result<(), String> {
             "the release of L4T is not known, so its elements are not used (/etc/nv_tegra_release)"
                 .to_owned(),
         ),
-        (_, Some(release)) if !matches!(release.major, 35 | 36) => Err(format!(
-            "this version of jetwatch does not know L4T {release}, so its elements are not used"
-        )),
-        (_, Some(_)) => Ok(()),
+        (family, Some(release)) => {
+            let known: &[u32] = match family {
+                Family::Thor => &[38, 39],
+                Family::OrinNano | Family::OrinNx | Family::AgxOrin => &[35, 36, 39],
+                _ => &[35, 36],
+            };
+            match known.contains(&release.major) {
+                true => Ok(()),
+                false => Err(format!(
+                    "this version of jetwatch does not know L4T {release} on {}, so its elements are not used",
+                    family.name()
+                )),
+            }
+        }
     }
 }
 
@@ -151,6 +167,8 @@ mod tests {
 
     const R35: &str = "# R35 (release), REVISION: 4.1";
     const R36: &str = "# R36 (release), REVISION: 4.3";
+    const R38: &str = "# R38 (release), REVISION: 4.0";
+    const R39: &str = "# R39 (release), REVISION: 2.0";
 
     #[test]
     fn known_jetsons_use_hardware_video_units() {
@@ -179,6 +197,21 @@ mod tests {
     }
 
     #[test]
+    fn jetpack_7_is_for_orin_from_its_second_release() {
+        let units =
+            |family, release| VideoUnits::for_machine(&machine(family, release, Some(true)));
+        for release in [R38, R39] {
+            let thor = units(Family::Thor, release);
+            assert_eq!((thor.decoder, thor.camera), (Ok(DECODER), Ok(CAMERA)));
+            assert_eq!(thor.jpeg_decoders, Ok(JPEG_DECODERS_OF_THOR));
+            assert!(thor.vic.is_ok() && thor.gpu.is_ok());
+        }
+        for family in [Family::OrinNano, Family::OrinNx, Family::AgxOrin] {
+            assert_eq!(units(family, R39).jpeg_decoders, Ok(JPEG_DECODERS));
+        }
+    }
+
+    #[test]
     fn unknown_machine_uses_no_hardware_units_with_reason() {
         #[rustfmt::skip]
         let cases = [
@@ -187,6 +220,8 @@ mod tests {
             (Family::OrinNx, "", Some(true), "release of L4T is not known"),
             (Family::OrinNx, "# R99 (release), REVISION: 1.0", Some(true), "does not know L4T 99.1.0"),
             (Family::AgxOrin, "# R38 (release), REVISION: 2.0", Some(true), "does not know L4T 38.2.0"),
+            (Family::XavierNx, R39, Some(true), "does not know L4T 39.2.0 on Jetson Xavier NX"),
+            (Family::Thor, R36, Some(true), "does not know L4T 36.4.3 on Jetson Thor"),
         ];
         for (family, release, vic, expected) in cases {
             let units = VideoUnits::for_machine(&machine(family, release, vic));

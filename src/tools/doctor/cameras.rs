@@ -17,10 +17,12 @@ pub(super) const DAEMON_USER: &str = "jetwatch";
 /// CSI cameras in the device tree.
 pub(super) const CSI_MODULES: &str = "/proc/device-tree/tegra-camera-platform/modules";
 
-/// Devices of a Jetson that the daemon opens, where the machine has them.
-const UNITS: [&str; 6] = [
+/// Devices of a Jetson that the daemon opens, where the machine has them; those of the GPU are of other drivers on Thor.
+const UNITS: [&str; 8] = [
     "/dev/nvmap",
     "/dev/nvhost-ctrl-gpu",
+    "/dev/nvidia0",
+    "/dev/nvidiactl",
     "/dev/nvhost-vic",
     "/dev/v4l2-nvdec",
     "/dev/dri/renderD128",

@@ -11,7 +11,7 @@ use jetwatch_platform as platform;
 use jetwatch_source as source;
 
 /// Versions of CUDA and TensorRT in the releases of L4T, by the first number of the release.
-const EXPECTED: [Expected; 2] = [
+const EXPECTED: [Expected; 4] = [
     Expected {
         release: 35,
         cuda: [(11, 4), (11, 4)],
@@ -21,6 +21,18 @@ const EXPECTED: [Expected; 2] = [
         release: 36,
         cuda: [(12, 2), (12, 6)],
         tensorrt: [(8, 6), (10, 7)],
+    },
+    // JetPack 7.0 and 7.1.
+    Expected {
+        release: 38,
+        cuda: [(13, 0), (13, 0)],
+        tensorrt: [(10, 13), (10, 13)],
+    },
+    // JetPack 7.2 comes with TensorRT 10.16; NVIDIA supports 11.4.1 on JetPack 7.2.2.
+    Expected {
+        release: 39,
+        cuda: [(13, 2), (13, 2)],
+        tensorrt: [(10, 16), (11, 4)],
     },
 ];
 
@@ -35,7 +47,7 @@ struct Expected {
     tensorrt: Range,
 }
 
-/// Paths of libnvbufsurface: JetPack 5, then 6.
+/// Paths of libnvbufsurface: JetPack 5, then 6 and 7.
 const SURFACES: [&str; 3] = [
     "/usr/lib/aarch64-linux-gnu/tegra/libnvbufsurface.so.1.0.0",
     "/usr/lib/aarch64-linux-gnu/nvidia/libnvbufsurface.so.1.0.0",
@@ -125,7 +137,7 @@ fn tensorrt(context: &DoctorContext, report: &mut CheckReport) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             report.ok("ONNX parser", &format!("{name}{}", origin(&name)));
         }
-        Err(error) => report.failed("ONNX parser", &format!("{error}; on a Jetson: sudo apt install libnvonnxparsers8 (JetPack 5) or libnvonnxparsers10 (JetPack 6)")),
+        Err(error) => report.failed("ONNX parser", &format!("{error}; on a Jetson: sudo apt install libnvonnxparsers8 (JetPack 5) or libnvonnxparsers10 (JetPack 6 and 7)")),
     }
 }
 

@@ -2,7 +2,9 @@
 //! Engines (GPU, memory, VIC, NVDEC and others): clocks from devfreq or the clock tree, and loads where the kernel exposes them.
 //!
 //! JetPack 5 and 6 name the same engines differently (`17000000.gv11b`, `17000000.ga10b`, `17000000.gpu`), so they are
-//! found by the name of their node. The clock tree and the memory's counters are in debugfs, which only root may read.
+//! found by the name of their node. On Thor the GPU is a device of the PCI bus: its clocks are `gpu-gpc-0`, that of its processors, and
+//! `gpu-nvd-0`, which NVDEC, NVENC and NVJPG share, and no file has its load. The memory's clock is `bwmgr` there. The clock tree and
+//! the memory's counters are in debugfs, which only root may read.
 
 use serde::Serialize;
 
@@ -68,11 +70,12 @@ jetwatch_types::named_enum! {
     pub fn name;
 }
 
-/// Name patterns of device tree nodes.
-const NODES: [(&str, EngineKind); 11] = [
+/// Name patterns of device tree nodes, or of devices that have none; the first that fits counts.
+const NODES: [(&str, EngineKind); 12] = [
     ("gv11b", EngineKind::Gpu),
     ("gp10b", EngineKind::Gpu),
     ("ga10b", EngineKind::Gpu),
+    ("gpu-nvd", EngineKind::Nvdec),
     ("gpu", EngineKind::Gpu),
     ("bwmgr", EngineKind::Emc),
     ("vic", EngineKind::Vic),
@@ -188,6 +191,8 @@ mod tests {
         for (node, kind) in [
             ("gv11b", Some(EngineKind::Gpu)),
             ("gpu", Some(EngineKind::Gpu)),
+            ("gpu-gpc-0", Some(EngineKind::Gpu)),
+            ("gpu-nvd-0", Some(EngineKind::Nvdec)),
             ("vic", Some(EngineKind::Vic)),
             ("nvdec1", Some(EngineKind::Nvdec)),
             ("nvdla0", Some(EngineKind::Dla)),

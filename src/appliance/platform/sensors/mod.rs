@@ -2,7 +2,7 @@
 //! Sensor readings: CPUs, engines, temperatures, power rails, throttling and over-current.
 //!
 //! [`SensorSnapshot::read`] reads some hundred small files once, which takes some milliseconds. It keeps no state. Paths are those
-//! of L4T 35 and 36. What a machine does not have is omitted or `None`; what exists and cannot be read is listed in `unreadable`
+//! of L4T 35 to 39. What a machine does not have is omitted or `None`; what exists and cannot be read is listed in `unreadable`
 //! with its path, and does not affect the other values. On a Jetson only root may read the memory's counters: for other users, the
 //! unit jetwatch-readings copies them.
 
@@ -37,7 +37,7 @@ pub struct SensorSnapshot {
     pub engines: Vec<Engine>,
     /// Thermal zones.
     pub temperatures: Vec<Temperature>,
-    /// Power rails measured by an INA3221.
+    /// Power rails measured by an INA3221 or INA238.
     pub rails: Vec<Rail>,
     /// Cooling devices that throttle, active or not.
     pub throttles: Vec<Throttle>,

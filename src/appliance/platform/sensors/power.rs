@@ -101,9 +101,16 @@ pub(super) fn rails(reader: &mut Reader<'_>) -> Vec<Rail> {
     /// Wired channels of an INA3221; further ones are sums.
     const CHANNELS: u32 = 3;
     let mut rails = Vec::new();
-    for folder in monitors(reader, "ina3221") {
+    // Thor has an INA238 for what the whole machine takes: one channel, whose label is that of the chip.
+    for folder in ["ina3221", "ina238"]
+        .map(|chip| monitors(reader, chip))
+        .concat()
+    {
         for channel in 1..=CHANNELS {
-            let label = reader.text(&format!("{folder}/in{channel}_label"));
+            let mut label = reader.text(&format!("{folder}/in{channel}_label"));
+            if label.is_none() && channel == 1 {
+                label = reader.text(&format!("{folder}/label"));
+            }
             let Some(name) = label.filter(|label| !label.is_empty() && label != "NC") else {
                 continue;
             };

@@ -31,8 +31,8 @@ const DEVFREQ: &str = "/sys/class/devfreq";
 /// Whether the memory's clock is held; readable only by root.
 const MEMORY_CLOCK_LOCKED: &str = "/sys/kernel/debug/bpmp/debug/clk/emc/mrq_rate_locked";
 
-/// Nodes of GPUs in the device tree.
-const GPUS: [&str; 4] = ["gv11b", "gp10b", "ga10b", "gpu"];
+/// Nodes of GPUs in the device tree, and the clock of Thor's GPU, which has no node. That of its video engines (`gpu-nvd-0`) is no GPU's.
+const GPUS: [&str; 5] = ["gv11b", "gp10b", "ga10b", "gpu", "gpu-gpc-0"];
 
 /// A clock with its limits.
 struct Clock {

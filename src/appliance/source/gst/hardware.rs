@@ -51,15 +51,17 @@ impl VideoHardware {
                 require_element("h265parse", None)?;
                 Ok(unit)
             });
-        let jpeg_decoder = nvmm_export
-            .and(units.jpeg_decoders)
-            .and_then(|[best, other]| {
+        let jpeg_decoder = nvmm_export.and(units.jpeg_decoders).and_then(|decoders| {
+            let mut tried = decoders.iter().map(|unit| match unit.element {
+                "nvjpegdec" => usable(Ok(*unit)),
                 // The video decoder supports JPEG when it has this property.
-                require_element(best.element, Some(("mjpeg", "true")))
+                element => require_element(element, Some(("mjpeg", "true")))
                     .and_then(|()| require_element("jpegparse", None))
-                    .map(|()| best)
-                    .or_else(|reason| usable(Ok(other)).map_err(|_| reason))
+                    .map(|()| *unit),
             });
+            let best = tried.next().unwrap_or_else(|| Err("no decoder".to_owned()));
+            best.or_else(|reason| tried.find_map(Result::ok).ok_or(reason))
+        });
         Self {
             camera: usable(units.camera),
             decoder,
@@ -202,15 +204,16 @@ mod tests {
         write("etc/nv_tegra_release", "# R35 (release), REVISION: 4.1");
         let machine = Machine::find(&jetwatch_platform::SysRoot::new(folder.path()));
         let units = VideoUnits::for_machine(&machine);
-        let [first, second] = units.jpeg_decoders.expect("a known Jetson");
+        let jpeg = units.jpeg_decoders.expect("a known Jetson");
         for unit in [
             units.camera.expect("a known Jetson"),
             units.decoder.expect("a known Jetson"),
             units.vic.expect("a known Jetson"),
             units.gpu.expect("a known Jetson"),
-            first,
-            second,
-        ] {
+        ]
+        .iter()
+        .chain(jpeg)
+        {
             let entry = ELEMENTS
                 .iter()
                 .find(|entry| entry.name == unit.element)
