@@ -9,6 +9,7 @@ use super::check_report::CheckReport;
 use super::context::DoctorContext;
 use jetwatch_config::ENGINES_FOLDER;
 use jetwatch_platform::Memory;
+use jetwatch_schedule::Zone;
 
 /// Free memory below which the daemon and its network may not fit, in MiB.
 pub(super) const MIN_MEMORY: u64 = 400;
@@ -43,6 +44,7 @@ pub(super) fn run(context: &DoctorContext, report: &mut CheckReport) {
         Path::new("/var/cache/jetwatch"),
     );
     clock(context, report);
+    time_zones(report);
 }
 
 fn memory(context: &DoctorContext, report: &mut CheckReport) {
@@ -86,6 +88,19 @@ fn disk(context: &DoctorContext, report: &mut CheckReport, what: &str, folder: &
         Err(error) => {
             context.unreadable(report, what, &format!("{}: {error}", there.display()));
         }
+    }
+}
+
+/// Checks that schedules can be kept: they need the zones of the machine.
+fn time_zones(report: &mut CheckReport) {
+    const WHAT: &str = "time zones";
+    match (Zone::system(), Zone::names().len()) {
+        (_, 0) => report.unknown(
+            WHAT,
+            "there are none in /usr/share/zoneinfo: schedules can use UTC only; install them with: sudo apt install tzdata",
+        ),
+        (Ok(zone), count) => report.ok(WHAT, &format!("{count}, the system is in {zone}")),
+        (Err(error), _) => report.failed(WHAT, &error.to_string()),
     }
 }
 

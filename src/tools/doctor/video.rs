@@ -4,14 +4,22 @@
 use super::check_report::CheckReport;
 use super::context::{DoctorContext, NO_JETSON};
 use super::test_clip::{TestClip, TestClipError};
-use super::video_selftest::{self, ScalingResult};
+use super::video_selftest::{self, Change, ScalingResult};
 use jetwatch_files::Sha256Digest;
+use jetwatch_pixels::encode_bgrx_jpeg;
 use jetwatch_platform::{UnitElement, VideoUnits};
 use jetwatch_source::{self as source, ELEMENTS, ElementState, inspect_element};
+use jetwatch_types::Size;
 
 /// Largest mean difference, over samples of 0 to 255, of a scaled image from that of the CPU: rounding and filters differ;
 /// other colors or a shifted image differ more.
 const MAX_DIFFERENCE: f64 = 4.0;
+
+/// The same for images that were JPEG files: coarser, and of another range where a unit keeps that of JPEG.
+const MAX_JPEG_DIFFERENCE: f64 = 8.0;
+
+/// Size of the images of these checks: a daemon's pictures of this size are encoded by the Jetson.
+const JPEG_SIZE: Size = Size::new(640, 360);
 
 /// What to do about an image that is not the expected one.
 const REMEDY: &str =
@@ -79,11 +87,30 @@ pub(super) fn check_scaling(context: &DoctorContext, report: &mut CheckReport) {
             (Err(reason), _) => report.unknown(&what, reason),
             (Ok(_), Err(_)) => report.unknown(&what, "there is no image to compare it with"),
             (Ok(unit), Ok(reference)) => match video_selftest::test_scaling(Some(*unit)) {
-                Ok(outcome) => compare(report, &what, &outcome, &reference.samples),
+                Ok(outcome) => {
+                    compare(report, &what, &outcome, &reference.samples, MAX_DIFFERENCE);
+                }
                 Err(error) => report.failed(&what, &error),
             },
         }
     }
+    for (what, change) in [
+        ("rotating by the VIC", Change::Rotate),
+        ("cutting by the VIC", Change::Cut),
+    ] {
+        let Some(vic) = on_jetson(report, what, is_jetson, &units.vic) else {
+            continue;
+        };
+        let outcomes = video_selftest::test_change(change, None)
+            .and_then(|wanted| Ok((wanted, video_selftest::test_change(change, Some(vic))?)));
+        match outcomes {
+            Ok((wanted, outcome)) => {
+                compare(report, what, &outcome, &wanted.samples, MAX_DIFFERENCE);
+            }
+            Err(error) => report.failed(what, &error),
+        }
+    }
+    check_jpeg(report, is_jetson, &units);
     let clip = TestClip::load(&context.test_clip);
     check_decoding(report, "decoding by the CPU", None, &clip);
     match (&units.decoder, &units.vic) {
@@ -93,6 +120,57 @@ pub(super) fn check_scaling(context: &DoctorContext, report: &mut CheckReport) {
         }
         _ if !is_jetson => report.not_applicable("decoding by NVDEC", NO_JETSON),
         (Err(reason), _) | (_, Err(reason)) => report.unknown("decoding by NVDEC", reason),
+    }
+}
+
+/// The unit; adds why there is none.
+fn on_jetson<T: Copy>(
+    report: &mut CheckReport,
+    what: &str,
+    is_jetson: bool,
+    unit: &Result<T, String>,
+) -> Option<T> {
+    match unit {
+        Ok(unit) => return Some(*unit),
+        Err(_) if !is_jetson => report.not_applicable(what, NO_JETSON),
+        Err(reason) => report.unknown(what, reason),
+    }
+    None
+}
+
+/// Decodes a JPEG file on NVJPG, and encodes one: gray, from dark to bright, so that no color matrix matters.
+fn check_jpeg(report: &mut CheckReport, is_jetson: bool, units: &VideoUnits) {
+    let (decoding, pictures) = ("decoding by NVJPG", "pictures by NVJPG");
+    let shade = |x: u32| (64 + x * 128 / JPEG_SIZE.width) as u8;
+    let row = (0..JPEG_SIZE.width).map(shade);
+    let rows = (0..JPEG_SIZE.height).flat_map(|_| row.clone());
+    let pixels: Vec<u8> = rows
+        .clone()
+        .flat_map(|gray| [gray, gray, gray, 255])
+        .collect();
+    let chroma = (JPEG_SIZE.width * JPEG_SIZE.height / 2) as usize;
+    if let (Some(decoders), Some(vic)) = (
+        on_jetson(report, decoding, is_jetson, &units.jpeg_decoders),
+        units.vic.as_ref().ok(),
+    ) {
+        let planes: Vec<u8> = rows.clone().chain(vec![128; chroma]).collect();
+        let file = encode_bgrx_jpeg(JPEG_SIZE, &pixels, 95).unwrap_or_default();
+        let mut tried = decoders.iter().map(|decoder| {
+            let outcome = video_selftest::test_jpeg(*decoder, *vic, JPEG_SIZE, &file);
+            outcome.map_err(|error| format!("{}: {error}", decoder.element))
+        });
+        let best = tried.next().unwrap_or_else(|| Err("no decoder".to_owned()));
+        match best.or_else(|error| tried.find_map(Result::ok).ok_or(error)) {
+            Ok(outcome) => compare(report, decoding, &outcome, &planes, MAX_JPEG_DIFFERENCE),
+            Err(error) => report.failed(decoding, &error),
+        }
+    }
+    if let Some(vic) = on_jetson(report, pictures, is_jetson, &units.vic) {
+        let wanted: Vec<u8> = rows.flat_map(|gray| [gray; 3]).collect();
+        match video_selftest::test_pictures(vic, JPEG_SIZE, &pixels) {
+            Ok(outcome) => compare(report, pictures, &outcome, &wanted, MAX_JPEG_DIFFERENCE),
+            Err(error) => report.failed(pictures, &error),
+        }
     }
 }
 
@@ -157,7 +235,13 @@ fn different_images(found: &[Sha256Digest], expected: &[Sha256Digest]) -> Option
     (!numbers.is_empty()).then(|| format!("not the expected images: {}", numbers.join(", ")))
 }
 
-fn compare(report: &mut CheckReport, what: &str, outcome: &ScalingResult, wanted: &[u8]) {
+fn compare(
+    report: &mut CheckReport,
+    what: &str,
+    outcome: &ScalingResult,
+    wanted: &[u8],
+    max_difference: f64,
+) {
     let Some(difference) = video_selftest::difference(&outcome.samples, wanted) else {
         let text = format!(
             "the image has {} samples, expected {}",
@@ -168,10 +252,10 @@ fn compare(report: &mut CheckReport, what: &str, outcome: &ScalingResult, wanted
         return;
     };
     let text = format!(
-        "{}, mean difference {difference:.2} of 255 (expected at most {MAX_DIFFERENCE})",
+        "{}, mean difference {difference:.2} of 255 (expected at most {max_difference})",
         speed(outcome.ms_per_image)
     );
-    if difference <= MAX_DIFFERENCE {
+    if difference <= max_difference {
         report.ok(what, &text);
     } else {
         report.failed(

@@ -28,8 +28,26 @@ const SMALL: Size = Size::new(320, 176);
 /// Number of scaled images.
 const SCALED_IMAGES: usize = 40;
 
+/// Number of rotated, cut or decoded images where the speed is not of interest.
+const FEW_IMAGES: usize = 4;
+
+/// The part of an image of [`LARGE`] that is cut out, with the size of [`SMALL`]: left, right, top and bottom edge.
+const PART: [u32; 4] = [160, 480, 88, 264];
+
 /// Timeout of a test for one image.
 const SAMPLE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A Jetson's encoder of pictures. It is not in the table of elements, because a daemon needs none.
+const PICTURE_ENCODER: &str = "nvjpegenc";
+
+/// What a converter does besides scaling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Clockwise, by 90 degrees.
+    Rotate,
+    /// Cuts out a part.
+    Cut,
+}
 
 /// Output of a test of scaling.
 #[derive(Debug, Clone)]
@@ -100,6 +118,160 @@ pub(super) fn test_scaling(converter: Option<UnitElement>) -> Result<ScalingResu
     let samples = samples.ok_or("the image cannot be read")?;
     Ok(ScalingResult {
         samples,
+        ms_per_image,
+    })
+}
+
+/// Rotates or cuts images of 640×352, as the daemon does: on the CPU, or with `converter`, an element of a Jetson. Samples are the planes
+/// Y, U and V.
+///
+/// # Errors
+/// Those of [`test_scaling`].
+pub(super) fn test_change(
+    change: Change,
+    converter: Option<UnitElement>,
+) -> Result<ScalingResult, String> {
+    init("*:1").map_err(|error| error.to_string())?;
+    let [left, right, top, bottom] = PART;
+    let output = match change {
+        Change::Rotate => Size::new(LARGE.height, LARGE.width),
+        Change::Cut => SMALL,
+    };
+    let mut elements = Vec::new();
+    let set = |element: &gst::Element, property: &'static str, value: &str| {
+        if !element.has_property(property) {
+            return Err(format!("{} has no property {property}", element.name()));
+        }
+        element.set_property_from_str(property, value);
+        Ok(())
+    };
+    match (change, converter) {
+        (Change::Rotate, None) => {
+            let rotate = element("videoflip", "rotate")?;
+            set(&rotate, "video-direction", "90r")?;
+            elements.push(rotate);
+        }
+        (Change::Cut, None) => {
+            let cut = element("videocrop", "cut")?;
+            for (side, pixels) in [
+                ("left", left),
+                ("right", LARGE.width - right),
+                ("top", top),
+                ("bottom", LARGE.height - bottom),
+            ] {
+                set(&cut, side, &pixels.to_string())?;
+            }
+            elements.push(cut);
+        }
+        (_, Some(unit)) => {
+            let upload = configured(unit, "upload")?;
+            let changed = configured(unit, "change")?;
+            match change {
+                Change::Rotate => set(&changed, "flip-method", "clockwise")?,
+                Change::Cut => {
+                    for (side, pixels) in [
+                        ("left", left),
+                        ("right", right),
+                        ("top", top),
+                        ("bottom", bottom),
+                    ] {
+                        set(&changed, side, &pixels.to_string())?;
+                    }
+                }
+            }
+            let nvmm = filter("nvmm", raw(LARGE, "NV12").features([NVMM]).build())?;
+            elements.extend([upload, nvmm, changed]);
+        }
+    }
+    elements.push(filter("output", raw(output, "I420").build())?);
+    let caps = raw(LARGE, "I420").field("framerate", gst::Fraction::new(30, 1));
+    last_planes(&caps.build(), &vec![draw(LARGE); FEW_IMAGES], &elements)
+}
+
+/// Decodes a JPEG file with `decoder` and `converter`, elements of a Jetson. Samples are the planes Y, U and V.
+///
+/// # Errors
+/// Those of [`test_scaling`].
+pub(super) fn test_jpeg(
+    decoder: UnitElement,
+    converter: UnitElement,
+    size: Size,
+    file: &[u8],
+) -> Result<ScalingResult, String> {
+    init("*:1").map_err(|error| error.to_string())?;
+    let mut elements = Vec::new();
+    let decode = configured(decoder, "decode")?;
+    // The video decoder needs whole images; the JPEG decoder finds their boundaries itself.
+    if set_if_supported("mjpeg", &decode, "true") {
+        elements.push(element("jpegparse", "parse")?);
+    }
+    elements.extend([
+        decode,
+        configured(converter, "convert")?,
+        filter("output", raw(size, "I420").build())?,
+    ]);
+    let caps = gst::Caps::builder("image/jpeg")
+        .field("width", size.width.cast_signed())
+        .field("height", size.height.cast_signed())
+        .field("framerate", gst::Fraction::new(30, 1))
+        .build();
+    last_planes(&caps, &vec![file.to_vec(); FEW_IMAGES], &elements)
+}
+
+/// Encodes images of gray shades as JPEG files, as the daemon does for pictures: with `converter`, an element of a Jetson, and its JPEG
+/// encoder. Samples are B, G, R of each pixel of the last file.
+///
+/// # Errors
+/// Those of [`test_scaling`]; the file cannot be decoded.
+pub(super) fn test_pictures(
+    converter: UnitElement,
+    size: Size,
+    pixels: &[u8],
+) -> Result<ScalingResult, String> {
+    init("*:1").map_err(|error| error.to_string())?;
+    let encoder = gst::ElementFactory::make(PICTURE_ENCODER).build();
+    let encoder = encoder.map_err(|_| {
+        format!(
+            "{PICTURE_ENCODER} is missing; install it with: sudo apt install nvidia-l4t-gstreamer"
+        )
+    })?;
+    let elements = [
+        configured(converter, "upload")?,
+        filter("nvmm", raw(size, "I420").features([NVMM]).build())?,
+        encoder,
+    ];
+    let caps = raw(size, "BGRx").field("framerate", gst::Fraction::new(30, 1));
+    let mut file = None;
+    let images = vec![pixels.to_vec(); FEW_IMAGES];
+    let ms_per_image = run(&caps.build(), &images, &elements, &mut |sample| {
+        let bytes = sample
+            .buffer()
+            .and_then(|buffer| buffer.map_readable().ok());
+        file = bytes.map(|bytes| bytes.to_vec());
+    })?;
+    let image = jetwatch_pixels::decode(file.ok_or("the file cannot be read")?)?;
+    let (pixels, _) = image.pixels.as_chunks::<4>();
+    Ok(ScalingResult {
+        samples: pixels
+            .iter()
+            .flat_map(|[b, g, r, _]| [*b, *g, *r])
+            .collect(),
+        ms_per_image,
+    })
+}
+
+/// The planes of the last image that `elements` make of `images`.
+fn last_planes(
+    caps: &gst::Caps,
+    images: &[Vec<u8>],
+    elements: &[gst::Element],
+) -> Result<ScalingResult, String> {
+    let mut last = None;
+    let ms_per_image = run(caps, images, elements, &mut |sample| {
+        last = planes(&sample);
+    })?;
+    Ok(ScalingResult {
+        samples: last.ok_or("the image cannot be read")?,
         ms_per_image,
     })
 }
