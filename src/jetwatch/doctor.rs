@@ -11,7 +11,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 
-use jetwatch_doctor::{self as doctor, Check, CheckResult, DoctorOptions};
+use jetwatch_doctor::{self as doctor, BoxReport, Check, CheckResult, DoctorOptions};
 use jetwatch_platform::SysRoot;
 use jetwatch_telemetry as telemetry;
 
@@ -54,6 +54,10 @@ pub(super) struct DoctorArgs {
     /// Write the results to this file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Run all checks, and write what this machine is, the results, and how each promise about a Jetson did to this file: attach it to a bug
+    /// report.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "detector", "record"])]
+    report: Option<PathBuf>,
     /// Use this folder as the system's root, for tests.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
@@ -83,7 +87,18 @@ pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<Exit> {
     let report = doctor::run(&options, &checks, print_result)?;
     println!("verdict: {}", report.verdict);
     write(args.json.as_deref(), &report)?;
-    Ok(Exit::from_checks(report.is_ok))
+    let exit = Exit::from_checks(report.is_ok);
+    if let Some(path) = &args.report {
+        let facts = super::facts::collect(&options.root);
+        let report = BoxReport::new(report, facts, &options.root);
+        println!();
+        for one in &report.acceptance {
+            println!("{:<7} {}", one.state.name(), one.promise);
+        }
+        write(Some(path), &report)?;
+        println!("wrote {}", path.display());
+    }
+    Ok(exit)
 }
 
 /// Prints a result as one line.

@@ -17,6 +17,7 @@ use jetson_elements::JetsonElements;
 use publish::mosquitto::Mosquitto;
 use serde_json::Value;
 use support::daemon::{Setup, wait_for_output};
+use support::schema::Schema;
 
 /// A folder with the test clip of the package. Every test process writes the same bytes to it.
 static TEST_CLIP: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -192,6 +193,69 @@ fn jetsons_scale_and_decode_in_hardware() {
         );
         assert!(did("NVDEC", "nvv4l2decoder"), "{work:?}");
     }
+}
+
+#[test]
+fn report_of_each_jetson_follows_its_schema_and_says_what_was_shown() {
+    let mut schema = Schema::of_file("doctor-report");
+    let setup = Setup::new(
+        "sources: [{name: cam, uri: 'synthetic://traffic'}]\ndetector: {backend: scripted}\npublish: {mqtt: {broker: embedded, listen: '127.0.0.1:0'}}\n",
+    );
+    for (jetson, family, jetpack) in [
+        (VirtualJetson::xavier_nx(), "xavier_nx", "5.1.2"),
+        (VirtualJetson::orin_nx(), "orin_nx", "6.0"),
+        (VirtualJetson::agx_orin(), "agx_orin", "7.2"),
+        (VirtualJetson::thor(), "thor", "7.1"),
+    ] {
+        let path = jetson.path("/box.json");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
+        command
+            .arg("doctor")
+            .args([Path::new("--root"), &jetson.path("/")])
+            .args([Path::new("--config"), &setup.config])
+            .args([Path::new("--test-clip"), TEST_CLIP.as_path()])
+            .args([Path::new("--report"), &path])
+            .envs(JetsonElements::new().environment())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let output = wait_for_output(command.spawn().expect("the binary starts"));
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{error}: {printed}"));
+        let mut report: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(report["facts"]["machine"]["family"], family);
+        assert_eq!(report["facts"]["machine"]["jetpack"], jetpack);
+        let state = |promise: &str| {
+            let mut all = report["acceptance"].as_array().expect("a list").iter();
+            let one = all.find(|one| {
+                one["promise"]
+                    .as_str()
+                    .is_some_and(|text| text.contains(promise))
+            });
+            one.unwrap_or_else(|| panic!("{promise}"))["state"].clone()
+        };
+        for promise in [
+            "NVDEC",
+            "scaled on the VIC",
+            "upright",
+            "cut by",
+            "Motion JPEG",
+            "nvjpegenc",
+        ] {
+            assert_eq!(state(promise), "ok", "{family}, {promise}: {printed}");
+        }
+        // No double has a GPU.
+        assert_ne!(state("TensorRT finds"), "ok");
+        assert_eq!(state("events reach"), "ok", "{printed}");
+        assert!(
+            printed.contains("ok      H.264 is decoded on NVDEC"),
+            "{printed}"
+        );
+        schema.accepts(&report);
+        report["lines"][0]["state"] = "fine".into();
+        schema.refuses(&report);
+    }
+    schema.check();
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! possible for this user or without disturbing a running daemon; n/a that machines of this kind do not have it. The checks change nothing, and build no engine except
 //! [`check_detector`]. Called by `jetwatch doctor`, which prints the results; `jetwatch check` uses only [`CheckReport`] and [`check_recorded`].
 
+mod acceptance;
 mod broker;
 mod cameras;
 mod check_report;
@@ -31,8 +32,9 @@ use anyhow::bail;
 use serde::Serialize;
 
 use jetwatch_config::{Config, EngineBuild};
-use jetwatch_platform::{Machine, SysRoot};
+use jetwatch_platform::{Machine, SensorSnapshot, SysRoot};
 
+pub use acceptance::Acceptance;
 pub use check_report::{CheckReport, CheckResult, CheckState};
 pub use checks::Check;
 pub use detector::DetectorResults;
@@ -85,6 +87,42 @@ pub struct Diagnosis {
     /// All results.
     #[serde(rename = "lines")]
     pub results: Vec<CheckResult>,
+}
+
+/// What a box shows of itself, for a bug report. As JSON: the file of `jetwatch doctor --report`, which `configs/doctor-report.schema.json`
+/// describes. It holds no configuration and no secret but what the results name: addresses, paths, names of sources.
+#[derive(Debug, Serialize)]
+pub struct BoxReport {
+    /// Version of these fields.
+    pub format: u32,
+    /// What is known of the box.
+    pub facts: Facts,
+    /// The result in one sentence.
+    pub verdict: String,
+    /// Whether no check failed.
+    pub right: bool,
+    /// What is promised of a Jetson, and how it did.
+    pub acceptance: Vec<Acceptance>,
+    /// All results.
+    pub lines: Vec<CheckResult>,
+    /// The sensors at the end of the checks.
+    pub readings: SensorSnapshot,
+}
+
+impl BoxReport {
+    /// The results of all checks with `facts`, and what the sensors show now.
+    #[must_use]
+    pub fn new(diagnosis: Diagnosis, facts: Facts, root: &SysRoot) -> Self {
+        Self {
+            format: 1,
+            readings: SensorSnapshot::read(root, &facts.machine),
+            facts,
+            verdict: diagnosis.verdict,
+            right: diagnosis.is_ok,
+            acceptance: acceptance::judge(&diagnosis.results),
+            lines: diagnosis.results,
+        }
+    }
 }
 
 /// Results of the check of the detector. As JSON: the file of `jetwatch doctor --detector --json`.
