@@ -33,7 +33,7 @@ packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t
 
 .PHONY: help demo picodet program simulator build test test-programs nightly quantizer quantize-test tensorrt-test sanitize gpu-test \
     nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats \
-    fleet-bench fleet-sizing web-test web-numbers v4l2 journald faults storm week gst116 gst118 gst120 deb deb-arm64 \
+    fleet-bench fleet-sizing web-test web-numbers v4l2 journald faults storm week userland deb deb-arm64 \
     appliance appliance-arm64 appliance-limits instructions sources media-numbers lint audit docs bench fuzz \
     clean fleet-ansible-test update-test
 
@@ -79,7 +79,7 @@ nightly: ## Run the tests that take too long for each change (needs root; hours)
 	$(MAKE) fleet-test-nats MINUTES=5
 	$(MAKE) homeassistant-test-2025
 	$(MAKE) sanitize
-	$(MAKE) gst116 gst118 gst120
+	for suite in focal bullseye jammy noble; do $(MAKE) userland SUITE=$$suite || exit 1; done
 	$(MAKE) v4l2
 	$(MAKE) journald
 	$(MAKE) appliance
@@ -188,10 +188,9 @@ week: build ## Run one daemon under load for MINUTES=30: no event lost, no growt
 	@.ci/setup run onnxruntime
 	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" tests/faults/run $(BINARY) --only week --minutes $(MINUTES)
 
-gst116: ## Pass all tests with GStreamer 1.16, or gst118, gst120, in an Ubuntu or Debian made for this (x86-64, root; TESTS= names some).
-gst116 gst118 gst120: gst1%:
+userland: ## Pass all tests on the userland of SUITE=focal (Ubuntu 20.04, JetPack 5), jammy (22.04, 6), noble (24.04, 7), bullseye (x86-64, root; TESTS= names some).
 	@.ci/setup build
-	@TESTS='$(TESTS)' tests/gstreamer/run 1.$*
+	@TESTS='$(TESTS)' tests/gstreamer/run $(or $(SUITE),focal)
 
 deb: ## Build the Debian packages for amd64 into target/debian (Debian 12, Ubuntu 22.04 or newer; a sysroot of 200 MB in .cache).
 	@cross/build amd64
@@ -199,7 +198,7 @@ deb: ## Build the Debian packages for amd64 into target/debian (Debian 12, Ubunt
 deb-arm64: ## Build the Debian packages for arm64, for Jetson (SYSROOT= takes the libraries of your JetPack).
 	@cross/build arm64
 
-appliance: deb ## Prove the package on a Debian 11 that boots in a container (x86-64, needs root; SUITE=focal: Ubuntu 20.04).
+appliance: deb ## Prove the package on a Debian 11 that boots in a container (x86-64, needs root; SUITE=focal, jammy, noble: an Ubuntu).
 	@tests/appliance/run amd64 $(call packages,amd64)
 
 appliance-arm64: deb-arm64 ## The same for arm64, emulated (needs root; many minutes).
