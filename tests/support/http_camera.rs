@@ -94,21 +94,31 @@ pub struct Certificate {
 /// Makes the certificate `name` for `host`, such as `IP:127.0.0.1`. Without `authority` it is signed by itself.
 pub fn certificate(folder: &Path, name: &str, host: &str, authority: Option<&str>) -> Certificate {
     let path = |ending: &str| folder.join(format!("{name}.{ending}"));
-    let mut line = format!(
-        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout {name}.key -out {name}.crt -days 2 -subj /CN={name} \
-         -addext subjectAltName={host}"
+    let openssl = |line: &str| {
+        let made = Command::new("openssl")
+            .args(line.split_whitespace())
+            .current_dir(folder)
+            .output()
+            .expect("this test needs the program openssl: apt-get install openssl");
+        assert!(made.status.success(), "{made:?}");
+    };
+    let request = format!(
+        "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout {name}.key -subj /CN={name}"
     );
-    if let Some(authority) = authority {
-        line += &format!(
-            " -CA {authority}.crt -CAkey {authority}.key -addext basicConstraints=critical,CA:FALSE"
-        );
+    match authority {
+        None => openssl(&format!(
+            "{request} -x509 -out {name}.crt -days 2 -addext subjectAltName={host}"
+        )),
+        // OpenSSL 1.1 cannot sign in the same step.
+        Some(authority) => {
+            let extensions = format!("subjectAltName={host}\nbasicConstraints=critical,CA:FALSE\n");
+            std::fs::write(path("ext"), extensions).expect("the folder is writable");
+            openssl(&format!("{request} -new -out {name}.csr"));
+            openssl(&format!(
+                "x509 -req -in {name}.csr -out {name}.crt -days 2 -CA {authority}.crt -CAkey {authority}.key -CAcreateserial -extfile {name}.ext"
+            ));
+        }
     }
-    let made = Command::new("openssl")
-        .args(line.split_whitespace())
-        .current_dir(folder)
-        .output()
-        .expect("this test needs the program openssl: apt-get install openssl");
-    assert!(made.status.success(), "{made:?}");
     let read = |ending: &str| std::fs::read_to_string(path(ending)).expect("openssl wrote it");
     std::fs::write(path("pem"), read("crt") + &read("key")).expect("the folder is writable");
     Certificate {

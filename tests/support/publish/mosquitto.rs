@@ -2,6 +2,7 @@
 //! A real mosquitto for one test: own port, own folder, killed at the end.
 
 use std::fs::{self, File};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -75,7 +76,10 @@ impl Mosquitto {
             if let Some(status) = child.try_wait().expect("it is our child") {
                 panic!("mosquitto ended with {status}: {log}");
             }
+            // Versions before 2 do not say it.
             log.contains(" running")
+                || (log.contains("mosquitto version 1.")
+                    && TcpStream::connect(("127.0.0.1", self.port)).is_ok())
         });
         self.child = Some(child);
     }
