@@ -62,8 +62,13 @@ fn remove_rtp_headers(source: &gst::Element) {
                 .map_readable()
                 .map_or(0, |packet| rtp_header(&packet));
             if header > 0
-                && let Ok(media) = buffer.copy_region(gst::BufferCopyFlags::all(), header..)
+                && let Ok(mut media) = buffer.copy_region(gst::BufferCopyFlags::all(), header..)
             {
+                // A part that does not begin at the first byte gets no time. Without it, the demuxer of GStreamer 1.16 waits for ever.
+                if let Some(media) = media.get_mut() {
+                    media.set_pts(buffer.pts());
+                    media.set_dts(buffer.dts());
+                }
                 *buffer = media;
             }
         }
