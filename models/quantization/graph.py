@@ -113,13 +113,15 @@ def _set_sides(model, spec):
 
 
 def prepare(path, opset, spec):
-    """(folded model, model before folding, sentences that say what was changed). Both have `opset`."""
+    """(folded model, model before folding, sentences that say what was changed). Both have `opset`; with None their own one,
+    or the nearest of OPSETS."""
     try:
         model = onnx.load(path)
         onnx.checker.check_model(model)
     except Exception as error:
         raise Mistake(f"{path} is not a valid ONNX network: {error}") from error
     before = (model.ir_version, opset_of(model), len(model.graph.node))
+    opset = opset or min(max(before[1], OPSETS[0]), OPSETS[-1])
     already = {"QuantizeLinear", "QLinearConv", "ConvInteger", "DynamicQuantizeLinear"}
     already &= {node.op_type for node in model.graph.node}
     if already:
