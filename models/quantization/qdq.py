@@ -255,7 +255,7 @@ class _Build:
             value = (value - correction.reshape(value.shape)).astype(np.float32)
         elif self.writer.target == "tensorrt":
             return name
-        unique = f"{layer.name}_bias"
+        unique = f"{layer.name}_corrected_bias"
         if self.writer.target == "tensorrt" or value.shape != scales.shape:
             return self.constant(unique, value)
         units = scales * np.float32(self.parameters(layer.inputs[0])[0])
