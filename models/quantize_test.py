@@ -484,6 +484,11 @@ class TheLevel(unittest.TestCase):
         rounds = self.rounds((3.0, 2.0, 1.0), (0.8, 2.0, 0.9), (0.9, 2.0, 0.8))
         self.assertEqual(search.taken(rounds, 1.0), (rounds[1], False))
 
+    def test_small_layers_go_to_float_before_large_ones_that_drift_more(self):
+        macs = {"large": 900, "small": 10, "tiny": 10, "rest": 80}
+        drifts = {"large": 0.04, "small": 0.02, "tiny": 0.001, "rest": 0.03}
+        self.assertEqual(search.worth_of_float(drifts, macs), ["small", "rest", "large", "tiny"])
+
     def test_a_network_that_is_mostly_float_is_of_no_use(self):
         rounds = self.rounds((0.8, 2.0, 0.9), (0.0, 0.1, 0.3))
         self.assertEqual(search.taken(rounds, 1.0), (rounds[0], False))

@@ -34,7 +34,7 @@ ERROR_PICTURES = 8
 WORST_SHARE = 0.05
 # Layers whose drift is measured, those with the largest errors of their own: a layer that rounds well ruins nothing. On the
 # CPU more: what lies between two chosen layers is rounded too, of which an error of one layer tells less.
-SUSPECTS = {"tensorrt": 40, "cpu": 64}
+SUSPECTS = {"tensorrt": 96, "cpu": 64}
 # Share of the multiplications that is added to that of each layer when its drift is weighed with its cost.
 SMALL_SHARE = 0.002
 # Float layers that are tried in 8 bits again, largest first, if they are worth this share of all multiplications.
@@ -170,8 +170,7 @@ class Fold:
         variant, drifts, judge = self.rank()[0], self.suspects(), self.judge
         macs = {layer.name: layer.macs for layer in judge.writer.layers}
         total = max(sum(macs.values()), 1)
-        # Large layers in float cost the most speed: of two that drift alike the smaller one goes first.
-        order = sorted(drifts, key=lambda name: -drifts[name][0] / np.sqrt(macs[name] / total + SMALL_SHARE))
+        order = worth_of_float({name: drift for name, (drift, _) in drifts.items()}, macs)
         order += [name for name in self.by_own_error() if name not in drifts]
         steps = []
 
@@ -240,6 +239,13 @@ class Judge:
     def float_matches(self, some):
         """The float network's matches."""
         return self.matches(self.found_by_float(some), some)
+
+
+def worth_of_float(drifts, macs):
+    """The layers of `drifts` (name -> drift alone in 8 bits), those first that are worth most in float: errors that know nothing of
+    each other add by their squares, and a layer costs its multiplications and a little more."""
+    total = max(sum(macs.values()), 1)
+    return sorted(drifts, key=lambda name: -(drifts[name] ** 2) / (macs[name] / total + SMALL_SHARE))
 
 
 def folds_of(some, count, seed):
