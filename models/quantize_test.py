@@ -5,7 +5,8 @@ and the jetwatch binary: JETWATCH, PATH or target/).
 
 The network finds bright cells of 8x8 pixels: a convolution sums each cell's colors, two others make scores and boxes of
 layout fcos. In `ruined` ones a channel a thousand times as large as the others lies in the tensor that the two others read,
-so that no 8-bit scale serves the score layer, or both: what the quantizer has to find."""
+so that no 8-bit scale serves the score layer, or both: what the quantizer has to find. There these are transposed convolutions,
+whose inputs are not equalized."""
 import contextlib
 import io
 import json
@@ -28,7 +29,7 @@ except ImportError as error:
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import quantize  # noqa: E402
-from quantization import accuracy, calibration, daemon, errors, graph, network, pictures, qdq, report, search  # noqa: E402
+from quantization import accuracy, calibration, daemon, equalize, errors, graph, network, pictures, qdq, report, search  # noqa: E402
 from quantization import spec as specs  # noqa: E402
 
 try:
@@ -74,6 +75,10 @@ def network_file(path, ruined="", opset=11, layout="fcos"):
         helper.make_node("Sigmoid", ["logits"], ["scores"], "sigmoid"),
         helper.make_node("Conv", ["bright", "distance", "distance_bias"], ["boxes"], "distance"),
     ]
+    if ruined:
+        for name in ("score", "distance"):
+            weights[name] = weights[name].transpose(1, 0, 2, 3)
+        nodes[4].op_type = nodes[6].op_type = "ConvTranspose"
     value = helper.make_tensor_value_info
     grid = SIDE // CELL
     if layout == "softmax":
@@ -454,6 +459,89 @@ class Parts(WithFolders):
         ]:
             with self.assertRaisesRegex(specs.Mistake, text):
                 pictures.classes_of(categories, spec, "x")
+
+
+class Chain:
+    """Two convolutions with a function between them, `first` -> `function` -> `second`, and what their inputs are like."""
+
+    def __init__(self, function="Relu", groups=1, kernel=3, loud=1.0):
+        rng = np.random.default_rng(5)
+        self.groups, self.kernel, channels = groups, kernel, 8
+        weights = {
+            "first_w": rng.normal(0, 1, (channels, 3, 1, 1)), "first_b": rng.normal(0, 1, channels),
+            "second_w": rng.normal(0, 1, (channels, channels // groups, kernel, kernel)), "second_b": rng.normal(0, 1, channels),
+        }
+        weights["first_w"][0] *= loud
+        weights["first_b"][0] *= loud
+        if groups == 1:
+            weights["second_w"][:, 0] /= loud
+        nodes = [helper.make_node("Conv", ["image", "first_w", "first_b"], ["before"], "first")]
+        if function == "SiLU":
+            nodes += [helper.make_node("Sigmoid", ["before"], ["gate"], "gate"), helper.make_node("Mul", ["before", "gate"], ["between"], "silu")]
+        else:
+            nodes.append(helper.make_node(function, ["before"], ["between"], "function"))
+        nodes.append(
+            helper.make_node(
+                "Conv", ["between", "second_w", "second_b"], ["out"], "second",
+                group=groups, kernel_shape=[kernel] * 2, pads=[kernel // 2] * 4, strides=[2, 1], dilations=[1, 1],
+            )
+        )
+        value = helper.make_tensor_value_info
+        made = helper.make_graph(
+            nodes, "chain", [value("image", TensorProto.FLOAT, [1, 3, 12, 10])], [value("out", TensorProto.FLOAT, None)],
+            [numpy_helper.from_array(array.astype(np.float32), name) for name, array in weights.items()],
+        )
+        model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
+        self.model = onnx.shape_inference.infer_shapes(model)
+        # Neighboring places and the colors of an image are alike.
+        rough = np.cumsum(np.cumsum(rng.normal(0, 0.3, (16, 1, 12, 10)), 2), 3)
+        self.images = [(image + rng.normal(0, 0.3, (3, 12, 10)))[None].astype(np.float32) for image in rough]
+
+    def values(self, model, names, images=None):
+        """The tensors `names` for each of the images, as lists by name."""
+        session = onnxruntime.InferenceSession(calibration.with_outputs(model, names).SerializeToString(), providers=["CPUExecutionProvider"])
+        found = [session.run(names, {"image": image}) for image in images or self.images]
+        return {name: [one[place] for one in found] for place, name in enumerate(names)}
+
+    def ranges(self, writer):
+        values = self.values(writer.model, [name for name in writer.tensors() if name != "image"])
+        values["image"] = self.images
+        return {name: (-max(np.abs(v).max() for v in of), max(np.abs(v).max() for v in of)) for name, of in values.items()}
+
+    def error(self, model):
+        """Mean squared error of the output relative to its power, channel by channel; their mean."""
+        exact, found = (np.concatenate(self.values(given, ["out"])["out"]) for given in (self.model, model))
+        return float(np.mean(np.mean((exact - found) ** 2, (0, 2, 3)) / np.mean(exact**2, (0, 2, 3))))
+
+    def equalized(self):
+        tensors = equalize.tensors(self.model, graph.layers(self.model))
+        values = np.concatenate(self.values(self.model, ["between"])["between"])
+        statistics = {"between": (np.abs(values).max((0, 2, 3)), np.square(values).mean((0, 2, 3)))}
+        return equalize.equalized(self.model, tensors, statistics)
+
+
+class OfChains(unittest.TestCase):
+    """What is done to tensors and weights, on two layers."""
+
+    def test_one_loud_channel_spoils_none_of_the_others(self):
+        for function, groups in (("Relu", 1), ("LeakyRelu", 8)):
+            with self.subTest(function=function, groups=groups):
+                chain = Chain(function, groups, loud=50.0)
+                even = chain.equalized()
+                self.assertEqual([node.op_type for node in even.graph.node], ["Conv", function, "Conv"])
+                self.assertLess(chain.error(even), 1e-10, "the float network is to compute the same")
+                left = {}
+                for name, model in (("as it is", chain.model), ("even", even)):
+                    writer = qdq.Writer(model, graph.layers(model), "tensorrt")
+                    left[name] = chain.error(writer.write(["second"], chain.ranges(writer)))
+                self.assertLess(left["even"], 0.05 * left["as it is"])
+
+    def test_a_tensor_stays_where_a_factor_would_not_pass(self):
+        read = Chain("Relu", loud=50.0)
+        read.model.graph.output.append(helper.make_tensor_value_info("between", TensorProto.FLOAT, None))
+        for chain in (read, Chain("SiLU", loud=50.0)):
+            self.assertEqual(equalize.tensors(chain.model, graph.layers(chain.model)), [])
+
 
 
 class TheLevel(unittest.TestCase):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from . import accuracy, calibration, errors, network, qdq
+from . import accuracy, calibration, equalize, errors, graph, network, qdq
 from .spec import Mistake
 
 # How many suspects are in float, step by step.
@@ -91,8 +91,9 @@ class Fold:
         count = min(judge.settings.calibration_pictures, len(some))
         chosen = np.random.default_rng(judge.settings.seed).permutation(len(some))[:count]
         self.calibration = [some[index] for index in sorted(chosen)]
+        self.writer, self.float_network = self._equalized()
         self.histograms = calibration.Histograms.collect(
-            judge.float_network, judge.writer.tensors(), self.calibration, judge.progress
+            self.float_network, self.writer.tensors(), self.calibration, judge.progress
         )
         self.variants = self._variants()
         self.sample = self.calibration[:VARIANT_PICTURES]
@@ -100,32 +101,48 @@ class Fold:
         self.sample_candidates = [judge.float_network.candidates(*pair) for pair in zip(self.sample, self.sample_raw)]
         self.drifts, self.order, self.tried = None, None, {}
 
+    def _equalized(self):
+        """(writer, network) of the float network, for TensorRT with tensors equalized for the calibration pictures of this set."""
+        judge = self.judge
+        if judge.settings.target == "cpu":
+            return judge.writer, judge.float_network
+        tensors = equalize.tensors(judge.writer.model, judge.writer.layers)
+        statistics = equalize.statistics(judge.float_network, tensors, self.calibration, judge.progress)
+        model = equalize.equalized(judge.writer.model, tensors, statistics)
+        writer = qdq.Writer(model, graph.layers(model), judge.settings.target, judge.settings.reduce_range)
+        return writer, network.Network(model, judge.daemon, judge.settings.threads)
+
     def _variants(self):
         """Name -> (ranges, corrections), and `self.errors`: layer -> its own relative error, the least of all methods."""
-        judge, settings = self.judge, self.judge.settings
-        ranges = {method: self.histograms.ranges(method, judge.writer.symmetric, judge.writer.through) for method in settings.methods}
+        writer, settings = self.writer, self.judge.settings
+        ranges = {method: self.histograms.ranges(method, writer.symmetric, writer.through) for method in settings.methods}
         own = {name: self._errors(given) for name, given in ranges.items()}
         self.taken = None
         if len(ranges) > 1:
-            ranges["mixed"], self.taken = errors.best_ranges(judge.writer, ranges, own)
+            ranges["mixed"], self.taken = errors.best_ranges(writer, ranges, own)
             own["mixed"] = self._errors(ranges["mixed"])
         last = own[list(own)[-1]]
         self.errors = {name: float(np.minimum(squares, 1.0).mean()) for name, (_, squares) in last.items()}
         variants = {name: (given, None) for name, given in ranges.items()}
         if settings.correct_biases:
-            weighted = {layer.name for layer in judge.writer.layers if layer.weight}
+            weighted = {layer.name for layer in writer.layers if layer.weight}
             for name, given in ranges.items():
                 corrections = {layer: mean for layer, (mean, _) in own[name].items() if layer in weighted}
                 variants[f"{name}+bias"] = (given, corrections)
         return variants
 
     def _errors(self, ranges):
-        judge = self.judge
-        return errors.measure(judge.float_network, judge.writer, ranges, self.calibration[:ERROR_PICTURES], judge.progress)
+        pictures = self.calibration[:ERROR_PICTURES]
+        return errors.measure(self.float_network, self.writer, ranges, pictures, self.judge.progress)
+
+    def network(self, chosen, variant):
+        """The network with the layers `chosen` (names) in 8 bits."""
+        model = self.writer.write(chosen, *self.variants[variant])
+        return network.Network(model, self.judge.daemon, self.judge.settings.threads)
 
     def drift(self, chosen, variant, most):
         """(drift, decibels) of the network with the layers `chosen` in 8 bits, over `most` pictures of the sample."""
-        net = self.judge.network(chosen, self.variants[variant])
+        net = self.network(chosen, variant)
         raws = net.over(self.sample[:most], net.raw)
         moved = [net.candidates(*pair) for pair in zip(self.sample, raws)]
         drifts = [network.drift(*pair) for pair in zip(self.sample_candidates, moved)]
@@ -201,7 +218,7 @@ class Fold:
     def build(self, choice):
         """The network of a choice."""
         names = [layer.name for layer in self.judge.writer.layers if layer.name not in choice.floats]
-        return self.judge.network(names, self.variants[choice.variant])
+        return self.network(names, choice.variant)
 
 
 class Judge:
@@ -213,10 +230,6 @@ class Judge:
         self.writer = qdq.Writer(model, layers, settings.target, settings.reduce_range)
         self.float_network = network.Network(model, daemon, settings.threads)
         self.float_found = {}
-
-    def network(self, chosen, variant):
-        """The network with the layers `chosen` (names) in 8 bits; `variant`: (ranges, corrections)."""
-        return network.Network(self.writer.write(chosen, *variant), self.daemon, self.settings.threads)
 
     def share(self, floats):
         """Share of the multiplications in 8 bits when the layers `floats` (names) are in float."""
@@ -310,9 +323,11 @@ class CrossFit:
         self.judged, self.written, self.choices = {}, {}, {}
 
     def naive(self):
-        """All layers with the first method."""
-        names = [layer.name for layer in self.judge.writer.layers]
-        net = self.judge.network(names, self.whole.variants[self.settings.methods[0]])
+        """All layers with the first method, and nothing done for the accuracy."""
+        judge, writer = self.judge, self.judge.writer
+        histograms = calibration.Histograms.collect(judge.float_network, writer.tensors(), self.whole.calibration, judge.progress)
+        ranges = histograms.ranges(self.settings.methods[0], writer.symmetric, writer.through)
+        net = network.Network(writer.write([layer.name for layer in writer.layers], ranges), judge.daemon, self.settings.threads)
         found = self.judge.found(net, self.some)
         return paired(self.whole.reference, self.judge.matches(found, self.some), self.settings.seed)
 
