@@ -238,7 +238,7 @@ def quantize(given, daemon, work):
             unfolded_network = network.Network(unfolded, daemon, given.threads)
             histograms = calibration.Histograms.collect(unfolded_network, names, fitted.whole.calibration, progress.step)
             method = final.variant.split("+")[0]
-            ranges = histograms.ranges("entropy" if method == "mixed" else method, True)
+            ranges = histograms.ranges("entropy" if method == "mixed" else method, lambda _: True)
             count = report.write_cache(given.cache, ranges, report.inputs_of_floats_only(layers, set(final.floats)))
             print(f"{given.cache}: scales of {count} tensors for TensorRT 8 (implicit quantization of {os.path.basename(source)})")
         if given.update_model_yaml:

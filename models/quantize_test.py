@@ -542,6 +542,22 @@ class OfChains(unittest.TestCase):
         for chain in (read, Chain("SiLU", loud=50.0)):
             self.assertEqual(equalize.tensors(chain.model, graph.layers(chain.model)), [])
 
+    def test_a_tensor_of_positive_numbers_uses_all_levels(self):
+        chain = Chain("Relu", kernel=1)
+        writer = qdq.Writer(chain.model, graph.layers(chain.model), "tensorrt")
+        low, high = {"image": -1.0, "between": 0.0}, {"image": 1.0, "between": 3.0}
+        padded = Chain("Relu", kernel=3)
+        of_padded = qdq.Writer(padded.model, graph.layers(padded.model), "tensorrt")
+        of_padded.shift(low, high)
+        self.assertEqual(of_padded.shifted, set(), "what is padded is 0, which the bias would not give back")
+        ranges = chain.ranges(writer)
+        plain = chain.error(writer.write(["second"], ranges))
+        writer.shift(low, high)
+        self.assertEqual(writer.shifted, {"between"})
+        ranges["between"] = (0.0, ranges["between"][1])
+        model = writer.write(["second"], ranges)
+        self.assertEqual(qdq.faults(model, "tensorrt"), [])
+        self.assertLess(chain.error(model), 0.6 * plain)
 
 
 class TheLevel(unittest.TestCase):

@@ -47,10 +47,10 @@ class Histograms:
         return self
 
     def ranges(self, method, symmetric, through=None):
-        """Name -> (low, high), with 0 inside; low is -high where `symmetric`. `through`: name -> the function that all
+        """Name -> (low, high), with 0 inside; low is -high where `symmetric(name)`. `through`: name -> the function that all
         readers put the tensor through, behind which the squared error counts."""
         through = through or {}
-        return {name: self.range_of(name, method, symmetric, through.get(name)) for name in self.counts}
+        return {name: self.range_of(name, method, symmetric(name), through.get(name)) for name in self.counts}
 
     def range_of(self, name, method, symmetric, through=None):
         low, high, counts = self.low[name], self.high[name], self.counts[name]
@@ -99,10 +99,7 @@ def _least_error(counts, half, cuts, symmetric, through):
     weights, exact = counts[used], through(values)
     best, least = cuts[0], np.inf
     for low, high in cuts:
-        scale, zero = parameters(low, high, symmetric)
-        lowest, highest = (-128, 127) if symmetric else (0, 255)
-        rounded = (np.clip(np.rint(values / scale) + zero, lowest, highest) - zero) * scale
-        error = float(weights @ (exact - through(rounded)) ** 2)
+        error = float(weights @ (exact - through(round_trip(values, low, high, symmetric))) ** 2)
         if error < least:
             best, least = (low, high), error
     return best
@@ -141,6 +138,13 @@ def parameters(low, high, symmetric):
         return max(-low, high, 1e-6) / 127, 0
     scale = max(high - low, 1e-6) / 255
     return scale, int(np.clip(round(-low / scale), 0, 255))
+
+
+def round_trip(values, low, high, symmetric):
+    """`values` as they come out of Q and DQ with this range."""
+    scale, zero = parameters(low, high, symmetric)
+    lowest, highest = (-128, 127) if symmetric else (0, 255)
+    return (np.clip(np.rint(values * np.float32(1 / scale)) + zero, lowest, highest) - zero) * np.float32(scale)
 
 
 def tensors_to_watch(model):

@@ -63,10 +63,11 @@ def _beside(model, writer, ranges):
 
     def round_trip(name, value):
         """`value` through Q and DQ with the range of the tensor `name`."""
-        scale, zero = calibration.parameters(*ranges[name], writer.symmetric)
+        symmetric = writer.symmetric(name)
+        scale, zero = calibration.parameters(*ranges[name], symmetric)
         given = [
             constant(f"beside:{value}:scale", np.float32(scale)),
-            constant(f"beside:{value}:zero", (np.int8 if writer.symmetric else np.uint8)(zero)),
+            constant(f"beside:{value}:zero", (np.int8 if symmetric else np.uint8)(zero)),
         ]
         add("QuantizeLinear", [value, *given], f"beside:{value}:q")
         return add("DequantizeLinear", [f"beside:{value}:q", *given], f"beside:{value}:dq")

@@ -4,6 +4,8 @@
 tensorrt  Symmetric int8. A chosen layer reads its activations through Q and DQ; its weight stays FP32 and goes through Q
           and DQ, one scale for each output channel; bias and output stay float, so that TensorRT fuses activation
           functions and shortcuts into the layer. No zero point differs from 0, no bias is quantized: its parser refuses both.
+          What follows a ReLU, SiLU or h-swish is (nearly) never negative, so that half of the levels would stay unused: a
+          constant is taken off before Q, and the bias of a layer without padding gives it back.
 cpu       Asymmetric uint8 activations, int8 weights, int32 biases: what ONNX Runtime's CPU kernels for x86-64 run. Outputs
           are quantized too, and so is what lies between chosen layers (activation functions, pooling, concatenation), or
           every step would go back to float. What follows the last weighted layer stays float: boxes and scores in
@@ -21,6 +23,8 @@ BETWEEN_LAYERS = {
     "Sigmoid", "Mul", "LeakyRelu", "Relu", "Clip", "Concat", "MaxPool", "AveragePool", "GlobalAveragePool", "Resize",
     "Slice", "Split", "Reshape", "Transpose",
 }
+# A tensor whose lowest number is nearer to 0 than this share of its highest one leaves many levels below 0 unused.
+ONE_SIDED = 0.5
 # Of these, what changes no number: it keeps its input's scale, and the runtime drops the Q and DQ around it.
 UNCHANGED = {"MaxPool", "Resize", "Slice", "Split", "Reshape", "Transpose"}
 
@@ -31,7 +35,6 @@ class Writer:
     def __init__(self, model, layers, target, reduce_range=False):
         """`reduce_range`: weights in 7 bits, for x86 processors without VNNI, whose 16-bit sums saturate."""
         self.model, self.layers, self.target = model, layers, target
-        self.symmetric = target == "tensorrt"
         self.highest = 63 if reduce_range else 127
         self.weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
         self.shapes = graph.shapes_of(model)
@@ -40,6 +43,34 @@ class Writer:
         self.original_inputs = {node.name: list(node.input) for node in model.graph.node}
         self.tail = self._tail()
         self.through = self._through() if target == "cpu" else {}
+        self.shifted = frozenset()
+
+    def symmetric(self, name):
+        """Whether the range of the activation `name` lies around 0."""
+        return self.target == "tensorrt" and name not in self.shifted
+
+    def shift(self, low, high):
+        """From now on takes a constant off the activations that are worth it: those whose numbers, from `low[name]` to `high[name]`,
+        are mostly positive, and whose readers are all convolutions without padding, so that their constant biases can give it
+        back."""
+        if self.target != "tensorrt":
+            return
+        nodes = {node.name: node for node in self.model.graph.node}
+
+        def gives_back(layer):
+            node = nodes[layer.name]
+            padded = any(graph.attribute(node, "pads", [0])) or graph.attribute(node, "auto_pad", b"NOTSET") != b"NOTSET"
+            return layer.kind == "Conv" and not padded and all(name in self.weights for name in node.input[2:])
+
+        readers = {}
+        for layer in self.layers:
+            for name in layer.inputs:
+                readers.setdefault(name, []).append(layer)
+        self.shifted = {
+            name
+            for name, layers in readers.items()
+            if name not in self.inputs and -low[name] < ONE_SIDED * high[name] and all(map(gives_back, layers))
+        }
 
     def tensors(self):
         """Names of the activations whose ranges may be needed."""
@@ -203,16 +234,27 @@ class _Build:
         """(scale, zero point) of an activation."""
         if name in self.shared:
             return self.shared[name]
-        return calibration.parameters(*self.ranges[name], self.writer.symmetric)
+        return calibration.parameters(*self.ranges[name], self.writer.symmetric(name))
+
+    def taken_off(self, name):
+        """The constant that is taken off the activation `name` before Q."""
+        scale, zero = self.parameters(name)
+        return np.float32(scale * (128 - zero)) if name in self.writer.shifted else np.float32(0)
 
     def activation(self, name):
         """Name under which 8-bit readers see the activation `name`."""
         if name not in self.dequantized:
             scale, zero = self.parameters(name)
-            element = np.int8 if self.writer.symmetric else np.uint8
-            given = [self.constant(f"{name}_scale", np.float32(scale)), self.constant(f"{name}_zero", element(zero))]
-            self.pairs[name] = [
-                helper.make_node("QuantizeLinear", [name, *given], [f"{name}_q"], f"{name}_Quantize"),
+            of_target, source, shift = np.int8(0), name, self.taken_off(name)
+            if self.writer.target == "cpu":
+                of_target = np.uint8(zero)
+            given = [self.constant(f"{name}_scale", np.float32(scale)), self.constant(f"{name}_zero", of_target)]
+            self.pairs[name] = []
+            if shift:
+                source = f"{name}_shifted"
+                self.pairs[name].append(helper.make_node("Sub", [name, self.constant(f"{name}_shift", shift)], [source], f"{name}_Shift"))
+            self.pairs[name] += [
+                helper.make_node("QuantizeLinear", [source, *given], [f"{name}_q"], f"{name}_Quantize"),
                 helper.make_node("DequantizeLinear", [f"{name}_q", *given], [f"{name}_dq"], f"{name}_Dequantize"),
             ]
             self.dequantized[name] = f"{name}_dq"
@@ -244,7 +286,10 @@ class _Build:
 
         For the CPU an int32 in units of input scale times weight scale, the sum that the kernel starts from, unless
         it would not fit (a channel with almost no weight)."""
-        correction = self.corrections.get(layer.name)
+        correction, shift = self.corrections.get(layer.name), self.taken_off(layer.inputs[0])
+        if shift:
+            rounded = self.writer.rounded_weight(layer)
+            correction = (0 if correction is None else correction) - shift * rounded.sum(tuple(range(1, rounded.ndim)), dtype=np.float64)
         if name and name not in self.writer.weights:
             return name  # Computed in the network: not ours to change.
         if layer.kind == "MatMul" or (not name and correction is None):

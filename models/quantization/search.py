@@ -95,6 +95,7 @@ class Fold:
         self.histograms = calibration.Histograms.collect(
             self.float_network, self.writer.tensors(), self.calibration, judge.progress
         )
+        self.writer.shift(self.histograms.low, self.histograms.high)
         self.variants = self._variants()
         self.sample = self.calibration[:VARIANT_PICTURES]
         self.sample_raw = judge.float_network.over(self.sample, judge.float_network.raw)
