@@ -29,7 +29,7 @@ except ImportError as error:
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import quantize  # noqa: E402
-from quantization import accuracy, calibration, daemon, equalize, errors, graph, network, pictures, qdq, report, search  # noqa: E402
+from quantization import accuracy, calibration, daemon, equalize, errors, graph, network, pictures, qdq, report, rounding, search  # noqa: E402
 from quantization import spec as specs  # noqa: E402
 
 try:
@@ -558,6 +558,40 @@ class OfChains(unittest.TestCase):
         model = writer.write(["second"], ranges)
         self.assertEqual(qdq.faults(model, "tensorrt"), [])
         self.assertLess(chain.error(model), 0.6 * plain)
+
+    def test_columns_are_what_a_convolution_multiplies(self):
+        for groups in (1, 8):
+            chain = Chain("Relu", groups)
+            values = chain.values(chain.model, ["between", "out"], chain.images[:1])
+            node = next(node for node in chain.model.graph.node if node.name == "second")
+            weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in chain.model.graph.initializer}
+            columns = rounding.columns(values["between"][0], node, (3, 3))
+            made = weights["second_w"].reshape(groups, -1, columns.shape[1]) @ columns
+            made = made.reshape(values["out"][0].shape) + weights["second_b"].reshape(1, -1, 1, 1)
+            np.testing.assert_allclose(made, values["out"][0], rtol=1e-4, atol=1e-4)
+
+    def test_weights_make_up_for_what_rounding_takes(self):
+        for groups in (1, 8):
+            with self.subTest(groups=groups):
+                chain = Chain("Relu", groups)
+                writer = qdq.Writer(chain.model, graph.layers(chain.model), "tensorrt", reduce_range=True)
+                writer.highest = 7  # Weights in 4 bits: what is measured here is their error.
+                ranges = chain.ranges(writer)
+                ranges["between"] = (0.7 * ranges["between"][0], 0.7 * ranges["between"][1])
+                layer = next(layer for layer in writer.layers if layer.name == "second")
+                moments = rounding._Moments()
+                node = next(node for node in chain.model.graph.node if node.name == "second")
+                for value in chain.values(chain.model, ["between"])["between"]:
+                    quantized = calibration.round_trip(value, *ranges["between"], True)
+                    moments.add(*(rounding.columns(given, node, (3, 3)) for given in (value, quantized)))
+                weight, off = rounding.rounded(writer, layer, moments)
+                self.assertEqual((weight.dtype, weight.shape), (np.int8, writer.weights["second_w"].shape))
+                self.assertLessEqual(np.abs(weight).max(), 7)
+                nearest = writer.write(["second"], ranges)
+                rounded = writer.write(["second"], ranges, {"second": off}, {"second": weight})
+                self.assertLess(chain.error(rounded), (0.5 if groups == 1 else 0.8) * chain.error(nearest))
+                exact, found = (np.stack(chain.values(model, ["out"])["out"]).mean((0, 1, 3, 4)) for model in (chain.model, rounded))
+                np.testing.assert_allclose(found, exact, atol=1e-3 * np.abs(exact).max())
 
 
 class TheLevel(unittest.TestCase):

@@ -129,14 +129,15 @@ class Writer:
                 quantized.update(node.output)
         return nodes
 
-    def write(self, chosen, ranges, corrections=None):
+    def write(self, chosen, ranges, corrections=None, weights=None):
         """A copy of the model with the layers `chosen` (names) in 8 bits; `ranges`: tensor -> (low, high);
-        `corrections`: layer -> what its bias takes back, for each output channel."""
+        `corrections`: layer -> what its bias takes back, for each output channel; `weights`: layer -> its weight in 8 bits,
+        where it is not the nearest one."""
         copy = onnx.ModelProto()
         copy.CopyFrom(self.model)
         layers = {layer.name: layer for layer in self.layers}
         nodes = self.chosen_nodes(chosen)
-        build = _Build(self, ranges, corrections or {})
+        build = _Build(self, ranges, corrections or {}, weights or {})
         for node in copy.graph.node:
             if node.name not in nodes:
                 continue
@@ -175,10 +176,11 @@ class Writer:
         rounded = np.rint(weight / self.weight_scales(layer).reshape(along))
         return np.clip(rounded, -self.highest, self.highest).astype(np.int8)
 
-    def rounded_weight(self, layer):
-        """The weight as the layer sees it after Q and DQ, float."""
-        along = [-1 if axis == layer.axis else 1 for axis in range(self.weights[layer.weight].ndim)]
-        return self.whole_weight(layer).astype(np.float32) * self.weight_scales(layer).reshape(along)
+    def rounded_weight(self, layer, whole=None):
+        """The weight as the layer sees it after Q and DQ, float. `whole`: in 8 bits, where it is not the nearest one."""
+        whole = self.whole_weight(layer) if whole is None else whole
+        along = [-1 if axis == layer.axis else 1 for axis in range(whole.ndim)]
+        return whole.astype(np.float32) * self.weight_scales(layer).reshape(along)
 
     def _is_activation(self, name):
         return name in self.shapes and name not in self.weights
@@ -221,8 +223,8 @@ class Writer:
 class _Build:
     """What one written copy adds to the graph."""
 
-    def __init__(self, writer, ranges, corrections):
-        self.writer, self.ranges, self.corrections = writer, ranges, corrections
+    def __init__(self, writer, ranges, corrections, weights):
+        self.writer, self.ranges, self.corrections, self.weights = writer, ranges, corrections, weights
         self.initializers, self.constant_nodes = [], []
         self.pairs, self.dequantized, self.shared, self.done = {}, {}, {}, {}
 
@@ -268,13 +270,14 @@ class _Build:
         scales = self.writer.weight_scales(layer)
         zeros = np.zeros(len(scales), np.int8)
         given = [self.constant(f"{name}_scale", scales), self.constant(f"{name}_zero", zeros)]
-        source = f"{name}_q"
+        source, whole = f"{name}_q", self.weights.get(layer.name)
         if self.writer.target == "tensorrt":
+            exact = name if whole is None else self.constant(f"{name}_rounded", self.writer.rounded_weight(layer, whole))
             self.constant_nodes.append(
-                helper.make_node("QuantizeLinear", [name, *given], [source], f"{name}_Quantize", axis=layer.axis)
+                helper.make_node("QuantizeLinear", [exact, *given], [source], f"{name}_Quantize", axis=layer.axis)
             )
         else:
-            self.constant(source, self.writer.whole_weight(layer))
+            self.constant(source, self.writer.whole_weight(layer) if whole is None else whole)
         self.constant_nodes.append(
             helper.make_node("DequantizeLinear", [source, *given], [f"{name}_dq"], f"{name}_Dequantize", axis=layer.axis)
         )
@@ -288,7 +291,7 @@ class _Build:
         it would not fit (a channel with almost no weight)."""
         correction, shift = self.corrections.get(layer.name), self.taken_off(layer.inputs[0])
         if shift:
-            rounded = self.writer.rounded_weight(layer)
+            rounded = self.writer.rounded_weight(layer, self.weights.get(layer.name))
             correction = (0 if correction is None else correction) - shift * rounded.sum(tuple(range(1, rounded.ndim)), dtype=np.float64)
         if name and name not in self.writer.weights:
             return name  # Computed in the network: not ours to change.

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from . import accuracy, calibration, equalize, errors, graph, network, qdq
+from . import accuracy, calibration, equalize, errors, graph, network, qdq, rounding
 from .spec import Mistake
 
 # How many suspects are in float, step by step.
@@ -114,7 +114,7 @@ class Fold:
         return writer, network.Network(model, judge.daemon, judge.settings.threads)
 
     def _variants(self):
-        """Name -> (ranges, corrections), and `self.errors`: layer -> its own relative error, the least of all methods."""
+        """Name -> (ranges, corrections, weights), and `self.errors`: layer -> its own relative error, the least of all methods."""
         writer, settings = self.writer, self.judge.settings
         ranges = {method: self.histograms.ranges(method, writer.symmetric, writer.through) for method in settings.methods}
         own = {name: self._errors(given) for name, given in ranges.items()}
@@ -124,17 +124,26 @@ class Fold:
             own["mixed"] = self._errors(ranges["mixed"])
         last = own[list(own)[-1]]
         self.errors = {name: float(np.minimum(squares, 1.0).mean()) for name, (_, squares) in last.items()}
-        variants = {name: (given, None) for name, given in ranges.items()}
+        variants = {name: (given, None, None) for name, given in ranges.items()}
         if settings.correct_biases:
             weighted = {layer.name for layer in writer.layers if layer.weight}
             for name, given in ranges.items():
                 corrections = {layer: mean for layer, (mean, _) in own[name].items() if layer in weighted}
-                variants[f"{name}+bias"] = (given, corrections)
+                variants[f"{name}+bias"] = (given, corrections, None)
         return variants
 
     def _errors(self, ranges):
         pictures = self.calibration[:ERROR_PICTURES]
         return errors.measure(self.float_network, self.writer, ranges, pictures, self.judge.progress)
+
+    def _rounded(self, variant):
+        """`variant`, which corrects biases, with weights rounded for the calibration pictures."""
+        ranges, corrections, _ = self.variants[variant]
+        moments = rounding.measure(self.float_network, self.writer, ranges, self.calibration, self.judge.progress)
+        layers = {layer.name: layer for layer in self.writer.layers}
+        rounded = {name: rounding.rounded(self.writer, layers[name], of_layer) for name, of_layer in moments.items()}
+        weights = {name: weight for name, (weight, _) in rounded.items()}
+        return ranges, {**corrections, **{name: off for name, (_, off) in rounded.items()}}, weights
 
     def network(self, chosen, variant):
         """The network with the layers `chosen` (names) in 8 bits."""
@@ -164,8 +173,12 @@ class Fold:
                 self.order = sorted(self.competition, key=self.competition.get)
 
             compete(plain)
-            # Only the best are worth a second run with corrected biases.
-            compete([f"{name}+bias" for name in self.order[:2] if f"{name}+bias" in self.variants])
+            # Only the best are worth a second run with corrected biases, and one of these with weights rounded for it.
+            corrected = [f"{name}+bias" for name in self.order[:2] if f"{name}+bias" in self.variants]
+            compete(corrected)
+            for name in sorted(corrected, key=self.competition.get)[: self.judge.settings.target == "tensorrt"]:
+                self.variants[f"{name}+weights"] = self._rounded(name)
+                compete([f"{name}+weights"])
         return self.order
 
     def by_own_error(self):
