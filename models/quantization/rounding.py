@@ -20,14 +20,14 @@ class _Moments:
     """Sums over places of one layer's inputs, exact (x) and rounded (r): [groups, k], and [groups, k, k]."""
 
     def __init__(self):
-        self.count, self.x, self.r, self.rr = 0, 0.0, 0.0, 0.0
+        self.count, self.x, self.r, self.rr = 0, np.float64(0), np.float64(0), np.float64(0)
 
     def add(self, exact, rounded):
         """Both [groups, k, places]."""
         self.count += exact.shape[2]
         self.x = self.x + exact.sum(2, dtype=np.float64)
         self.r = self.r + rounded.sum(2, dtype=np.float64)
-        self.rr = self.rr + np.matmul(rounded, rounded.transpose(0, 2, 1), dtype=np.float64)
+        self.rr = self.rr + rounded @ rounded.transpose(0, 2, 1)
 
     def centered(self):
         """(mean of x, mean of r, covariance of r)."""
