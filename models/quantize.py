@@ -7,7 +7,8 @@
     venv/bin/python models/quantize.py --model models/NAME --images DIR --annotations coco.json --out int8.onnx
 
 Symmetric 8-bit activations, weights for each channel, Q and DQ as TensorRT 8.5 and newer read them (--target tensorrt), or
-what ONNX Runtime's CPU kernels run (--target cpu). Layers that ruin the accuracy stay in float: they are found by
+what ONNX Runtime's CPU kernels run (--target cpu). For TensorRT the channels of a tensor are brought to like ranges where that
+costs nothing, tensors of positive numbers use all levels, and weights are rounded for the inputs that they read. Layers that ruin the accuracy stay in float: they are found by
 measurement, and the finding is judged on pictures that it has not seen. Use 100 pictures or more, like those that the
 camera gives; `jetwatch calibrate --source URI --out DIR` collects some.
 
@@ -53,7 +54,7 @@ def arguments(given):
     parser.add_argument("--seed", type=int, default=1, help="of folds, of calibration pictures and of the bootstrap")
     parser.add_argument("--score-threshold", type=float, default=0.01, help="lowest score that AP counts (default: 0.01)")
     parser.add_argument("--nms-iou", type=float, help="overlap of suppression (default: model.yaml's; COCO's figures use 0.65)")
-    parser.add_argument("--no-bias-correction", action="store_true", help="leave the biases as they are")
+    parser.add_argument("--no-bias-correction", action="store_true", help="leave the biases as they are, and round each weight to its nearest level")
     parser.add_argument("--reduce-range", action="store_true", help="7-bit weights: for --target cpu on x86-64 without VNNI")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--report", metavar="FILE", help="report.json (default: beside the network)")

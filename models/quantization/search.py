@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which layers stay in float: chosen by measurement, and the choice itself judged on pictures it has not seen.
 
-On a set of pictures: variants (how ranges are cut, biases corrected or not) compete by the drift of candidates; with the
-best of them, the drift when each suspect alone is in 8 bits gives their order; suspects go to float, worst first, until
-the drift is below a level; then large layers in float are tried in 8 bits again.
+On a set of pictures: channels are equalized; variants (how ranges are cut, biases corrected or not, weights rounded for their
+inputs or not) compete by the drift of candidates; with the best of them, the drift when each suspect alone is in 8 bits
+and its multiplications give their order; suspects go to float, worst first, until the drift is below a level; then large
+layers in float are tried in 8 bits again.
 
 Drift decides here and not average precision, which over some dozens of pictures scatters by a point: the best of many
 tries would be the luckiest. Precision sets the level, one number out of a short list, by cross-fitting: the whole choice,
