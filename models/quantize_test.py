@@ -524,11 +524,12 @@ class OfChains(unittest.TestCase):
     """What is done to tensors and weights, on two layers."""
 
     def test_one_loud_channel_spoils_none_of_the_others(self):
-        for function, groups in (("Relu", 1), ("LeakyRelu", 8)):
+        silu = ["Sigmoid", "Mul"]
+        for function, groups, between in (("Relu", 1, ["Relu"]), ("LeakyRelu", 8, ["LeakyRelu"]), ("SiLU", 1, [*silu, "Mul"]), ("SiLU", 8, [*silu, "Mul"])):
             with self.subTest(function=function, groups=groups):
                 chain = Chain(function, groups, loud=50.0)
                 even = chain.equalized()
-                self.assertEqual([node.op_type for node in even.graph.node], ["Conv", function, "Conv"])
+                self.assertEqual([node.op_type for node in even.graph.node], ["Conv", *between, "Conv"])
                 self.assertLess(chain.error(even), 1e-10, "the float network is to compute the same")
                 left = {}
                 for name, model in (("as it is", chain.model), ("even", even)):
@@ -536,11 +537,17 @@ class OfChains(unittest.TestCase):
                     left[name] = chain.error(writer.write(["second"], chain.ranges(writer)))
                 self.assertLess(left["even"], 0.05 * left["as it is"])
 
-    def test_a_tensor_stays_where_a_factor_would_not_pass(self):
-        read = Chain("Relu", loud=50.0)
-        read.model.graph.output.append(helper.make_tensor_value_info("between", TensorProto.FLOAT, None))
-        for chain in (read, Chain("SiLU", loud=50.0)):
-            self.assertEqual(equalize.tensors(chain.model, graph.layers(chain.model)), [])
+    def test_a_tensor_that_others_read_is_made_as_before(self):
+        chain = Chain("Relu", loud=50.0)
+        chain.model.graph.output.append(helper.make_tensor_value_info("between", TensorProto.FLOAT, None))
+        even = chain.equalized()
+        self.assertEqual([node.op_type for node in even.graph.node], ["Conv", "Relu", "Mul", "Conv"])
+        exact, found = (np.stack(chain.values(model, ["between"])["between"]) for model in (chain.model, even))
+        np.testing.assert_array_equal(exact, found)
+
+    def test_a_product_that_gains_little_is_not_put_in(self):
+        even = Chain("SiLU", loud=1.0).equalized()
+        self.assertEqual([node.op_type for node in even.graph.node], ["Conv", "Sigmoid", "Mul", "Conv"])
 
     def test_a_tensor_of_positive_numbers_uses_all_levels(self):
         chain = Chain("Relu", kernel=1)
