@@ -4,7 +4,6 @@
 //! Called by `jetwatch demo` when no model is given. `street-nano` was made for drawn scenes, so it comes last, with a line
 //! that says what to expect.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,20 +11,10 @@ use anyhow::bail;
 
 use jetwatch_detect::model::ModelSpec;
 use jetwatch_models::model_zoo::{self, RetryPolicy};
-use jetwatch_models::{FIRST_MODEL, FetchOptions};
+use jetwatch_models::{CONVERTED, FIRST_MODEL, FetchOptions};
 use jetwatch_telemetry::with_causes;
 
 use super::model::fetch;
-
-/// Where models are: of the project or of the working folder, of the service, of the package.
-const FOLDERS: [&str; 3] = [
-    "models",
-    "/var/lib/jetwatch/models",
-    "/usr/share/jetwatch/models",
-];
-
-/// PicoDet, as `make picodet` converts it and the package has it: preferred to the catalogue but for its first network.
-const CONVERTED: [&str; 2] = ["picodet_s_lcnet", "picodet_s_lcnet_416x256"];
 
 /// The project's own network.
 const STREET_NANO: &str = "street-nano";
@@ -39,14 +28,15 @@ const STREET_NANO_NOTE: &str = "street-nano is a test network for drawn scenes: 
 /// # Errors
 /// No network is on this machine, and none can be fetched.
 pub(super) fn choose() -> anyhow::Result<PathBuf> {
-    let mut folders: Vec<PathBuf> = FOLDERS.iter().map(PathBuf::from).collect();
-    let cache = cache_folder().map(|cache| cache.join("models"));
-    folders.extend(cache.clone());
+    let folders = jetwatch_config::model_folders();
     if let Some(found) = find(&names()?, &folders) {
         return Ok(found);
     }
     println!("No network for real video is on this machine; one is fetched, once.");
-    let target = cache.unwrap_or_else(|| FOLDERS[0].into());
+    // Of the user: it is writable, and serves all working folders.
+    let target = jetwatch_config::user_cache()
+        .unwrap_or_default()
+        .join("models");
     match fetch_into(&target) {
         Ok(folder) => {
             println!();
@@ -67,17 +57,6 @@ pub(super) fn choose() -> anyhow::Result<PathBuf> {
             ),
         },
     }
-}
-
-/// Folder of downloads that can be fetched again: `$XDG_CACHE_HOME/jetwatch`, or `.cache/jetwatch` in the home folder.
-fn cache_folder() -> Option<PathBuf> {
-    let absolute = |name: &str| {
-        env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
-    Some(cache.join("jetwatch"))
 }
 
 /// Names of networks in the order of preference.

@@ -587,3 +587,33 @@ fn demo_takes_a_network_of_this_machine_or_says_what_to_expect() {
     assert!(!text.contains("fetched"), "{text}");
     assert_has!(text => "Detector: ONNX Runtime with models/picodet_s_lcnet.");
 }
+
+#[test]
+fn names_of_models_are_looked_for_where_they_are_put() {
+    let place = Target::new();
+    let config = place.path("gate.yaml");
+    let yaml = "sources: [{name: gate, uri: 'synthetic://traffic'}]\ndetector: {backend: onnx, model: picodet_s}\n";
+    fs::write(&config, yaml).expect("written");
+    let check = || {
+        let output = jetwatch()
+            .args(["check", "--models", "--config"])
+            .arg(&config)
+            .current_dir(place.folder.path())
+            .env_remove("XDG_CACHE_HOME")
+            .env("HOME", place.folder.path())
+            .output()
+            .expect("it runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let hint = "fetch it: `jetwatch model fetch picodet_s`";
+    assert_has!(check() => "cannot read", hint);
+    let network = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/street-nano");
+    for folder in [".cache/jetwatch/models", "models"] {
+        fs::create_dir_all(place.path(folder)).expect("created");
+        symlink(&network, place.path(folder).join("picodet_s")).expect("a link");
+        let text = check();
+        assert!(!text.contains("cannot read"), "{folder}: {text}");
+        fs::remove_dir_all(place.path(folder)).expect("removed");
+    }
+    assert_has!(check() => hint);
+}

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use jetwatch_types::LabelGroup;
 
+use super::folders;
 use super::schema::{DefaultValue, ValueType};
 use super::section::{KeyValue, Section};
 use super::yaml::map::Map;
+use super::yaml::node::Value;
 use super::{SourceConfig, SourceUri, Words};
 
 /// Maximum number of frames in one batch.
@@ -27,7 +29,8 @@ pub struct DetectorConfig {
     /// auto: the best backend that works here; onnx: ONNX Runtime; tensorrt: an engine that TensorRT has built for this GPU; scripted: ground truth of synthetic sources, without a network, for demonstrations and tests.
     #[key(default = "auto")]
     pub backend: Backend,
-    /// Model folder with its model.yaml. Required unless backend is scripted, which does not use it.
+    /// Model folder with its model.yaml, or the name of one in models, as of a network that jetwatch model fetch has fetched. Required unless backend is scripted, which does not use it.
+    #[key(value = ValueType::Path, read = model)]
     pub model: Option<PathBuf>,
     /// Which of the model's files to use. Default: the model's first; with TensorRT int8, where the model has it. TensorRT also makes fp16 of a model's fp32 file, and int8 with a calibration.
     #[key(text = PRECISION)]
@@ -82,6 +85,19 @@ impl DetectorConfig {
 
 /// Accepted form of a precision.
 pub(super) const PRECISION: &str = "a precision of the model, such as fp32 or int8";
+
+fn model(map: &Map<'_>) -> Option<Option<PathBuf>> {
+    map.optional("model", || model_folder(map))
+}
+
+/// The key `model`: a path, or without a `/` the name of a model folder.
+pub(super) fn model_folder(map: &Map<'_>) -> Option<PathBuf> {
+    let path = map.path("model")?;
+    Some(match map.get("model")?.value() {
+        Value::Text(name) if !name.contains('/') => folders::model_folder(name, path),
+        _ => path,
+    })
+}
 
 /// A model given with the scripted backend is accepted and unused, so that the backend can be changed in one line.
 fn check_model(map: &Map<'_>) {

@@ -17,6 +17,7 @@ mod credentials;
 mod detector;
 mod diff;
 mod error;
+mod folders;
 mod foreign_keys;
 mod geometry;
 mod groups;
@@ -71,6 +72,7 @@ pub use detector::{
 pub use diff::{SourceDiff, restart_required_keys};
 pub use error::{ConfigError, Problem};
 pub use geometry::{GeometryError, Point, Polygon, Segment, parse_points};
+pub use folders::{model_folders, of_user, own_state_folder, page_files, user_cache};
 pub use home_assistant::HomeAssistantConfig;
 pub use json_schema::{json_schema, schema_of};
 pub(crate) use key_spans::KeySpans;

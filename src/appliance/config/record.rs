@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use super::folders::state_folder;
 use super::groups::KeptLabels;
 use super::section::Section;
-use super::spool::{self, parse_bytes};
+use super::spool::parse_bytes;
 use super::yaml::map::Map;
 use super::yaml::node::Value;
 use super::{Config, SourceConfig};
 
 /// Folder unless the configuration names another: `media` in `$JETWATCH_STATE_DIR`, or in `/var/lib/jetwatch`.
-static MEDIA_FOLDER: LazyLock<PathBuf> = LazyLock::new(|| spool::state_folder("media"));
+static MEDIA_FOLDER: LazyLock<PathBuf> = LazyLock::new(|| state_folder("media"));
 
 /// Accepted form of the size of what is kept.
 const STORED_SIZES: &str = "a size from 1MiB to 256TiB, such as 20GiB";

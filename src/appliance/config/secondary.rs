@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jetwatch_types::Size;
 
-use super::detector::PRECISION;
+use super::detector::{PRECISION, model_folder};
 use super::groups::KeptLabels;
 use super::names::{self, NAME, is_name};
 use super::redact::redact;
@@ -23,7 +23,8 @@ pub struct SecondaryConfig {
     /// Name of the network in attributes and statistics; unique, also when case is ignored.
     #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// Model folder with its model.yaml: a classifier (layout softmax, logits or sigmoid), a detector, or, for tracker.appearance, a network for embeddings.
+    /// Model folder with its model.yaml, or the name of one, as for the detector: a classifier (layout softmax, logits or sigmoid), a detector, or, for tracker.appearance, a network for embeddings.
+    #[key(value = ValueType::Path, required, read = model_folder)]
     pub model: PathBuf,
     /// Which of the model's files to use. Default: as for the detector.
     #[key(text = PRECISION)]

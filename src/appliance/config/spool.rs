@@ -7,24 +7,15 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::Words;
+use super::folders::{from_variable, state_folder};
 use super::section::Section;
 
 /// Folder on tmpfs unless the configuration names another: `spool` in `$JETWATCH_RUNTIME_DIR`, or in `/run/jetwatch`.
 pub static RUNTIME_FOLDER: LazyLock<PathBuf> =
-    LazyLock::new(|| folder("JETWATCH_RUNTIME_DIR", "/run/jetwatch").join("spool"));
+    LazyLock::new(|| from_variable("JETWATCH_RUNTIME_DIR", "/run/jetwatch").join("spool"));
 
 /// Folder on a device unless the configuration names another: `spool` in `$JETWATCH_STATE_DIR`, or in `/var/lib/jetwatch`.
 pub static STATE_FOLDER: LazyLock<PathBuf> = LazyLock::new(|| state_folder("spool"));
-
-/// What the daemon keeps under `name`, in `$JETWATCH_STATE_DIR` or in `/var/lib/jetwatch`.
-pub(super) fn state_folder(name: &str) -> PathBuf {
-    folder("JETWATCH_STATE_DIR", "/var/lib/jetwatch").join(name)
-}
-
-fn folder(variable: &str, default: &str) -> PathBuf {
-    let given = std::env::var_os(variable).filter(|value| !value.is_empty());
-    given.map_or_else(|| default.into(), PathBuf::from)
-}
 
 /// Accepted form of a size.
 pub(super) const SIZES: &str = "a size from 1MiB to 1TiB, such as 256MiB or 2GiB";

@@ -12,6 +12,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::error::ConfigError;
+use super::folders::state_folder;
 use super::names::{NAME, is_name};
 use super::schema::{KeySpec, ValueType};
 use super::section::Section;
@@ -62,7 +63,7 @@ impl CommandsConfig {
     #[must_use]
     pub fn switches_file(&self, client_id: &str) -> PathBuf {
         let folder = self.state_folder.clone();
-        let folder = folder.unwrap_or_else(|| spool::state_folder("switches"));
+        let folder = folder.unwrap_or_else(|| state_folder("switches"));
         folder.join(format!("{}.json", spool::file_name(client_id)))
     }
 }

@@ -178,12 +178,17 @@ pub enum ModelError {
     },
 }
 
-fn hint(path: &Path) -> &'static str {
-    if path.ends_with(FILE_NAME) {
-        "; detector.model must name a folder with a model.yaml"
-    } else {
-        ""
-    }
+/// What to do where there is no model folder.
+fn hint(path: &Path) -> String {
+    let folder = path.parent().filter(|_| path.ends_with(FILE_NAME));
+    let Some(name) = folder.and_then(Path::file_name) else {
+        return String::new();
+    };
+    format!(
+        "; if `jetwatch model list` has {name}, fetch it: `jetwatch model fetch {name}`; detector.model must name a folder with a \
+         {FILE_NAME}",
+        name = name.display()
+    )
 }
 
 impl From<ConfigError> for ModelError {

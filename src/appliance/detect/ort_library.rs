@@ -148,6 +148,7 @@ fn default_dirs() -> Vec<PathBuf> {
         folders.push(exe_dir.to_owned());
         folders.extend(exe_dir.parent().map(|above| above.join("lib")));
     }
+    folders.extend(checkout().map(|checkout| checkout.join(".cache/onnxruntime")));
     let multiarch = format!("/usr/lib/{}-linux-gnu", env::consts::ARCH);
     let system = [
         multiarch.as_str(),
@@ -156,16 +157,21 @@ fn default_dirs() -> Vec<PathBuf> {
         "/opt/onnxruntime/lib",
     ];
     folders.extend(system.map(PathBuf::from));
-    let absolute = |name: &str| {
-        env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
-    folders.extend(data.map(|data| data.join("jetwatch/onnxruntime")));
+    let data = jetwatch_config::of_user("XDG_DATA_HOME", ".local/share");
+    let of_user = [data, jetwatch_config::user_cache()].into_iter().flatten();
+    folders.extend(of_user.map(|folder| folder.join("onnxruntime")));
     // Last: a library that the administrator installed, such as one with CUDA, takes precedence over the package's.
     folders.push(PathBuf::from(PACKAGE_FOLDER));
     folders
+}
+
+/// The checkout in which this program was built and is: its set-up fetches the library.
+fn checkout() -> Option<PathBuf> {
+    let program = env::current_exe().ok()?;
+    // CHECKOUT/target/PROFILE/jetwatch
+    let folder = program.ancestors().nth(3)?;
+    let is_own = folder.join("cross/onnxruntime").is_file();
+    is_own.then(|| folder.to_owned())
 }
 
 /// The library with the highest version in `folder`; a name without a version ranks lowest.

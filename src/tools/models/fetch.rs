@@ -22,6 +22,9 @@ const LABELS: &str = "labels.txt";
 /// Name in the catalogue of the network for a first video: the smallest one with a good share of COCO's classes.
 pub const FIRST_MODEL: &str = "picodet_s";
 
+/// PicoDet, as `make picodet` converts it and the package has it.
+pub const CONVERTED: [&str; 2] = ["picodet_s_lcnet", "picodet_s_lcnet_416x256"];
+
 /// What to fetch.
 #[derive(Debug, Clone, Copy)]
 pub struct FetchOptions<'a> {
@@ -64,9 +67,13 @@ impl ModelFetch {
         let Some(entry) = entries.iter().find(|entry| entry.name == options.name) else {
             let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
             bail!(
-                "found the name `{}`, expected one of {}",
+                "found the name `{}`, expected one of {}{}",
                 options.name,
-                names.join(", ")
+                names.join(", "),
+                match CONVERTED.contains(&options.name) {
+                    true => "; `make picodet` converts it in a checkout, and the package has it",
+                    false => "",
+                }
             );
         };
         let url = options.url.unwrap_or(&entry.url);

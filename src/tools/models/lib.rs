@@ -19,7 +19,7 @@ mod model_yaml_template_error;
 pub mod model_zoo;
 
 pub use decode_session::serve_decoding;
-pub use fetch::{FIRST_MODEL, FetchOptions, ModelFetch};
+pub use fetch::{CONVERTED, FIRST_MODEL, FetchOptions, ModelFetch};
 pub use init::{CreatedFolder, InitOptions, Trial, create_folder};
 pub use inspect::{Inspection, inspect};
 pub use lint::lint;
