@@ -21,6 +21,7 @@ mod health;
 mod manual;
 mod media;
 mod model;
+mod page;
 mod password;
 mod profile;
 mod progress;
@@ -78,6 +79,8 @@ enum Command {
     Subscribe(subscribe::SubscribeArgs),
     /// Show or remove messages that wait for the broker.
     Spool(spool::SpoolArgs),
+    /// Print where the page of the daemon is, and the link by which its first user is made.
+    Page(page::PageArgs),
     /// Add and remove users and tokens of the page.
     User(user::UserArgs),
     /// List, pin and delete snapshots, clips and recordings.
@@ -130,6 +133,7 @@ pub fn main() -> ExitCode {
             | Command::Health(_)
             | Command::Update(_)
             | Command::Spool(_)
+            | Command::Page(_)
             | Command::User(_)
             | Command::Media(_)
             | Command::Track(_)
@@ -156,6 +160,7 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args, started),
         Command::Subscribe(args) => subscribe::run(&args),
         Command::Spool(args) => spool::run(&args),
+        Command::Page(args) => page::run(&args),
         Command::User(args) => user::run(&args),
         Command::Media(args) => media::run(&args),
         Command::Bench(args) => bench::run(&args),

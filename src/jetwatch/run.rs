@@ -118,6 +118,7 @@ pub(super) fn run(
         root: SysRoot::new(&args.root),
         config_path: Some(args.config.clone()),
         health_file: health_file(args),
+        page_files: jetwatch_config::page_files(&args.config),
         check_command: check_command(&args.config),
         config_loader: Some(config_loader(args)),
         synthetic: Some(jetwatch_traffic::synthetic_factory()),
@@ -157,6 +158,10 @@ fn load(path: &Path, batch_size: Option<u8>) -> Result<Config, ConfigError> {
     let mut config = Config::load(path)?;
     if let Some(size) = batch_size {
         config.detector.batch_size = usize::from(size);
+    }
+    // Without a folder for its users, there is a page only where the configuration names one.
+    if let Some(state) = jetwatch_config::own_state_folder() {
+        config.add_default_page(&state);
     }
     Ok(config)
 }

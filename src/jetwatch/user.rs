@@ -97,7 +97,7 @@ enum ScopeName {
 /// Where the users are.
 #[derive(Debug, Args)]
 struct Place {
-    /// File of the users. Default: web.users_file of the configuration.
+    /// File of the users. Default: web.users_file of the configuration, else that of the daemon's own page.
     #[arg(long, value_name = "FILE")]
     users_file: Option<PathBuf>,
     /// Configuration file.
@@ -111,12 +111,18 @@ impl Place {
             return Ok(path.clone());
         }
         let config = Config::load(&self.config)?;
-        config.web.users_file.with_context(|| {
+        if let Some(path) = config.web.users_file {
+            return Ok(path);
+        }
+        // That of the page that the daemon has by itself.
+        let state = jetwatch_config::own_state_folder().filter(|_| config.web.listen.is_none());
+        let state = state.with_context(|| {
             format!(
                 "{} has no web.users_file; add it, or give --users-file",
                 self.config.display()
             )
-        })
+        })?;
+        Ok(state.join("users"))
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Users) -> anyhow::Result<T>) -> anyhow::Result<T> {

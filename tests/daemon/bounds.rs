@@ -290,7 +290,7 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
             input,
             status: match path {
                 "POST /api/login" => "401",
-                "POST /api/password" => "403",
+                "POST /api/password" | "POST /api/first-user" => "403",
                 "POST /api/logout" | "POST /api/reload" => "204",
                 command if COMMANDS.contains(&command) => "",
                 _ => "200",
@@ -307,6 +307,7 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
         let half = "z".repeat(MAX_BODY / 2 - 40);
         let attempt = json!({"user": half, "password": half}).to_string();
         let change = json!({"old": half, "new": half}).to_string();
+        let first = json!({"secret": half, "user": "anna", "password": half}).to_string();
         let pin = format!("{{\"pinned\": true{}}}", " ".repeat(MAX_BODY - 20));
         let get = |path: &str| self.request("GET", path, "", 0);
         let often = [CLIENTS, 8];
@@ -402,6 +403,14 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
                 "64 KiB, wrong",
                 "/api/login",
                 attempt.as_str(),
+                9,
+                4,
+            ),
+            (
+                "/api/first-user",
+                "64 KiB, wrong",
+                "/api/first-user",
+                &first,
                 9,
                 4,
             ),

@@ -54,6 +54,7 @@ mod systemd_units;
 mod virtual_jetson_gst;
 mod web;
 mod web_clients;
+mod web_first_user;
 mod web_roles;
 mod web_support;
 mod webhooks;

@@ -322,7 +322,14 @@ fn pages_that_are_open_to_the_network_need_users_and_tls() {
         })
     };
     let open = SocketAddr::from(([0, 0, 0, 0], 0));
-    let refused = WebServer::start(&config, open, Arc::default(), Arc::default(), backend());
+    let refused = WebServer::start(
+        &config,
+        open,
+        &[],
+        Arc::default(),
+        Arc::default(),
+        backend(),
+    );
     assert!(
         matches!(
             refused,
@@ -334,13 +341,27 @@ fn pages_that_are_open_to_the_network_need_users_and_tls() {
         "{refused:?}"
     );
     let config = web_config("users_file: /nowhere/users");
-    let refused = WebServer::start(&config, open, Arc::default(), Arc::default(), backend());
+    let refused = WebServer::start(
+        &config,
+        open,
+        &[],
+        Arc::default(),
+        Arc::default(),
+        backend(),
+    );
     assert!(
         matches!(refused, Err(WebError::OpenToNetwork { missing: "tls", .. })),
         "{refused:?}"
     );
     let local = config.listen.expect("an address");
-    let refused = WebServer::start(&config, local, Arc::default(), Arc::default(), backend());
+    let refused = WebServer::start(
+        &config,
+        local,
+        &[],
+        Arc::default(),
+        Arc::default(),
+        backend(),
+    );
     assert!(matches!(refused, Err(WebError::Users(_))), "{refused:?}");
 }
 
@@ -468,7 +489,11 @@ fn check_reports_what_run_would_refuse() {
     let setup = Setup::new(
         "sources: [{name: a, uri: 'synthetic://traffic'}]\ndetector: {backend: scripted}\npublish: {mqtt: off}\nweb: {listen: '127.0.0.1:0', users_file: users}\n",
     );
-    assert_has!(exits(1, &mut setup.command("check")).out => "jetwatch user add");
+    assert_has!(exits(0, &mut setup.command("check")).out => "no user yet", "jetwatch page");
+    let elsewhere = Setup::new(
+        "sources: [{name: a, uri: 'synthetic://traffic'}]\ndetector: {backend: scripted}\npublish: {mqtt: off}\nweb: {listen: '127.0.0.1:0', users_file: missing/users}\n",
+    );
+    assert_has!(exits(1, &mut elsewhere.command("check")).out => "jetwatch user add");
     let mut users = Users::default();
     users.add("anna", WebRole::Viewer, PASSWORD).expect("new");
     users.save(&setup.path("users")).expect("written");

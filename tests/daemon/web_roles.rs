@@ -27,9 +27,10 @@ const ADMINISTRATOR: [u16; 7] = [401, 403, 403, 403, 403, 403, 200];
 const RULES: &str = r#"{"zones": [], "lines": []}"#;
 
 #[rustfmt::skip]
-const TABLE: [Row; 25] = [
+const TABLE: [Row; 26] = [
     // A body that is none: no attempt is counted.
     ("POST", "/api/login", "{}", [400; 7]),
+    ("POST", "/api/first-user", "{}", [400; 7]),
     ("GET", "/api/session", "", [401, 200, 200, 200, 200, 200, 200]),
     // The same, and not with a token: a token has no password.
     ("POST", "/api/password", "{}", [401, 403, 403, 403, 400, 400, 400]),

@@ -169,6 +169,7 @@ pub fn serve(yaml: &str, folder: &Path) -> (WebServer, Arc<Hub>, Arc<PictureBoar
     let server = WebServer::start(
         &config,
         listen,
+        &[],
         Arc::clone(&hub),
         Arc::clone(&board),
         backend,

@@ -71,8 +71,8 @@ pub use detector::{
 };
 pub use diff::{SourceDiff, restart_required_keys};
 pub use error::{ConfigError, Problem};
-pub use geometry::{GeometryError, Point, Polygon, Segment, parse_points};
 pub use folders::{model_folders, of_user, own_state_folder, page_files, user_cache};
+pub use geometry::{GeometryError, Point, Polygon, Segment, parse_points};
 pub use home_assistant::HomeAssistantConfig;
 pub use json_schema::{json_schema, schema_of};
 pub(crate) use key_spans::KeySpans;
@@ -153,7 +153,7 @@ pub struct Config {
     pub homeassistant: HomeAssistantConfig,
     /// Figures of the running daemon for Prometheus. Off unless listen or text_file is given.
     pub metrics: MetricsConfig,
-    /// The page of the daemon: pictures, events, the device, zones. Off unless listen is given.
+    /// The page of the daemon: pictures, events, the device, zones.
     pub web: WebConfig,
     /// What may be asked of the running daemon over MQTT.
     pub commands: CommandsConfig,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `web`: the page of the daemon, and who may open it.
 
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use super::metrics::{broker_addresses, require_beyond_loopback, share_port};
 use super::mqtt_broker::parse_listen;
@@ -21,17 +22,20 @@ const BASE_PATH: &str =
 /// Accepted form of the items of `trusted_proxies`.
 const NETWORKS: &str = "an address or a network, such as 127.0.0.1 or 192.0.2.0/24";
 
-/// The page of the daemon: pictures, events, the device, zones. Off unless listen is given.
+/// The page of the daemon: pictures, events, the device, zones.
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
 #[section(default, check = check_keys)]
 pub struct WebConfig {
-    /// Where the page is. Addresses that are open to the network need users_file and tls. Default: nowhere.
+    /// Whether the daemon has a page where listen is not given.
+    #[key(default = true)]
+    pub enabled: bool,
+    /// Where the page is. Addresses that are open to the network need users_file and tls. Default: the first of the ports 8080 to 8089 of 127.0.0.1 that is free, with a file of users in the folder of the daemon's state; jetwatch page prints the address.
     #[key(
         text = "an address with a port, such as 127.0.0.1:8080 or [::]:8443",
         parse = parse_listen
     )]
     pub listen: Option<SocketAddr>,
-    /// File of the users and tokens, which jetwatch user writes; read again when it changes. Default: there are none, and everyone on this machine has the role without_users.
+    /// File of the users and tokens, which jetwatch user writes; read again when it changes. Where it is missing, jetwatch page prints a link by which the first user is made. Default with listen: there are none, and everyone on this machine has the role without_users.
     pub users_file: Option<PathBuf>,
     /// What everyone on this machine may do without users_file: viewer: see everything; operator: also change zones and lines, reload and keep recordings; administrator: also download the support bundle.
     #[key(default = "viewer")]
@@ -49,6 +53,31 @@ pub struct WebConfig {
     pub trusted_proxies: Vec<Network>,
     /// The pictures with boxes, which are made while they are looked at.
     pub preview: PreviewConfig,
+    /// Where the daemon tries to have a page that the configuration does not name, `listen` first; empty: `listen` alone is meant.
+    #[key(no_key, read = no_candidates)]
+    pub candidates: Vec<SocketAddr>,
+}
+
+/// Ports of a page that the configuration does not name.
+const DEFAULT_PORTS: Range<u16> = 8080..8090;
+
+impl Config {
+    /// Gives the daemon a page where the configuration names none and does not forbid it. Its users are in `state`.
+    pub fn add_default_page(&mut self, state: &Path) {
+        if self.web.listen.is_some() || !self.web.enabled {
+            return;
+        }
+        let taken: Vec<SocketAddr> = broker_addresses(self).chain(self.metrics.listen).collect();
+        let ports = DEFAULT_PORTS.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        let is_free = |port: &SocketAddr| !taken.iter().any(|taken| share_port(*port, *taken));
+        self.web.candidates = ports.filter(is_free).collect();
+        self.web.listen = self.web.candidates.first().copied();
+        self.web.users_file = Some(state.join("users"));
+    }
+}
+
+fn no_candidates(_: &Map<'_>) -> Option<Vec<SocketAddr>> {
+    Some(Vec::new())
 }
 
 /// What a user may do. Each role includes those before it.
@@ -235,7 +264,30 @@ mod tests {
     }
 
     #[test]
-    fn page_is_off_by_default() {
+    fn daemon_has_a_page_on_loopback_unless_it_is_forbidden() {
+        let with_page = |text: &str| {
+            let mut config = loaded(text);
+            config.add_default_page(Path::new("/state"));
+            config.web
+        };
+        let address = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let page = with_page("");
+        assert_eq!(page.listen, Some(address(8080)));
+        assert_eq!(page.candidates.len(), 10);
+        assert_eq!(page.users_file, Some("/state/users".into()));
+        let page = with_page("metrics: {listen: '127.0.0.1:8080'}");
+        assert_eq!(
+            (page.listen, page.candidates.len()),
+            (Some(address(8081)), 9)
+        );
+        let page = with_page("web: {enabled: false}");
+        assert_eq!((page.listen, page.candidates.len()), (None, 0));
+        let page = with_page("web: {listen: '127.0.0.1:9000'}");
+        assert_eq!((page.listen, page.users_file), (Some(address(9000)), None));
+    }
+
+    #[test]
+    fn file_alone_has_no_page() {
         let config = load("");
         assert_eq!(config, WebConfig::default());
         assert_eq!(

@@ -160,6 +160,12 @@ impl Pipeline {
         self.broker.as_ref().map(EmbeddedBroker::local_addr)
     }
 
+    /// The address of the page, where there is one.
+    #[must_use]
+    pub fn page_address(&self) -> Option<SocketAddr> {
+        self.web.address()
+    }
+
     /// Which runtime runs which network, as text.
     #[must_use]
     pub fn detector_description(&self) -> &str {

@@ -45,6 +45,8 @@ pub struct Options {
     pub config_path: Option<PathBuf>,
     /// The file for the health of the run; `None`: none is written.
     pub health_file: Option<PathBuf>,
+    /// Files for the address of the page, of which the first that can be written is; empty: none is written.
+    pub page_files: Vec<PathBuf>,
     /// Program and arguments that check the installation, for the page: they print `STATE WHAT: TEXT` lines, and `verdict: TEXT`. Empty:
     /// the page offers no checks.
     pub check_command: Vec<OsString>,

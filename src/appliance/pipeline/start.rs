@@ -66,7 +66,13 @@ impl Pipeline {
 
         let metrics = Metrics::start(config, started, &recorder, &run)?;
         let path = options.config_path.as_deref();
-        let web = Web::start(config, path, &options.check_command, &run)?;
+        let web = Web::start(
+            config,
+            path,
+            &options.page_files,
+            &options.check_command,
+            &run,
+        )?;
         let health = HealthFile::start(options.health_file.take(), started, config, &run)?;
         let status = DetectorStatusPublisher::new(config, &heartbeats, (&metrics, &web), &run);
         let models = Models::load(config, &options, &status, &recorder)?;

@@ -20,7 +20,7 @@ mod media;
 mod pictures;
 mod server;
 
-pub use auth::{Scope, TokenSummary, UserError, UserSummary, Users};
+pub use auth::{PageLink, Scope, TokenSummary, UserError, UserSummary, Users};
 pub use backend::{Backend, DrawnRule, RuleEdit, RuleOutcome, RulesRequest};
 pub use error::WebError;
 pub use http::{EndpointSummary, endpoints};

@@ -3,10 +3,11 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::auth::{Users, UsersCache};
+use super::auth::{FirstUser, Users, UsersCache};
 use super::http::{MAX_ENCODED, Service, WorkThreads};
 use super::{Backend, Hub, PictureBoard, WebError};
 use jetwatch_config::{WebConfig, WebTlsConfig};
@@ -35,35 +36,41 @@ const SETTINGS: Settings = Settings {
 pub struct WebServer(Listener);
 
 impl WebServer {
-    /// Starts to listen on `listen`; returns when clients can connect.
+    /// Starts to listen on `listen`, or where that is taken on the next candidate of the configuration; returns when clients can
+    /// connect. The address is written to the first of `files` that can be written.
     ///
     /// # Errors
     /// The port is taken, the address is not this machine's or open to the network without users and TLS, or a file cannot be used.
     pub fn start(
         config: &WebConfig,
         listen: SocketAddr,
+        files: &[PathBuf],
         hub: Arc<Hub>,
         pictures: Arc<PictureBoard>,
         backend: Arc<dyn Backend>,
     ) -> Result<Self, WebError> {
         check_open(config, listen)?;
-        let users = config.users_file.as_deref().map(UsersCache::open);
-        let users = users.transpose()?;
+        let users = open_users(config, listen)?;
         let tls = config.tls.as_ref().map(acceptor).transpose()?;
-        let socket = bind(listen)?;
-        let service = Service::new(config, users, hub, pictures, backend)?;
-        let listener =
-            Listener::start(socket, SETTINGS, tls, service).map_err(|cause| WebError::Thread {
-                name: thread_names::WEB,
-                cause,
-            })?;
+        let socket = bind_free(config, listen)?;
         let scheme = if config.tls.is_some() {
             "https"
         } else {
             "http"
         };
         let path = config.base_path.as_deref().unwrap_or_default();
-        log::info!("the page is at {scheme}://{}{path}/", listener.local_addr());
+        let url = format!("{scheme}://{}{path}/", socket.address);
+        log::info!("the page is at {url}");
+        let has_users = users
+            .as_ref()
+            .is_none_or(|cache| !cache.users().users().is_empty());
+        let first = FirstUser::of_page(&url, has_users, files);
+        let service = Service::new(config, users, first, hub, pictures, backend)?;
+        let listener =
+            Listener::start(socket, SETTINGS, tls, service).map_err(|cause| WebError::Thread {
+                name: thread_names::WEB,
+                cause,
+            })?;
         Ok(Self(listener))
     }
 
@@ -87,7 +94,11 @@ pub fn check(config: &WebConfig) -> Vec<Result<String, WebError>> {
     }));
     if let Some(path) = &config.users_file {
         lines.push(
-            match UsersCache::open(path).and_then(|_| Users::load(path)) {
+            match open_users(config, listen).and_then(|_| Ok(Users::load_or_new(path)?)) {
+                Ok(users) if users.users().is_empty() => Ok(format!(
+                    "{}: no user yet; `jetwatch page` prints the link that makes the first one",
+                    path.display()
+                )),
                 Ok(users) => {
                     let (users, tokens) = (users.users().len(), users.tokens().len());
                     Ok(format!(
@@ -95,7 +106,7 @@ pub fn check(config: &WebConfig) -> Vec<Result<String, WebError>> {
                         path.display()
                     ))
                 }
-                Err(error) => Err(error.into()),
+                Err(error) => Err(error),
             },
         );
     }
@@ -121,6 +132,22 @@ fn check_open(config: &WebConfig, listen: SocketAddr) -> Result<(), WebError> {
 
 fn acceptor(tls: &WebTlsConfig) -> Result<jetwatch_http::TlsAcceptor, WebError> {
     jetwatch_http::acceptor(&tls.cert_file, &tls.key_file).map_err(WebError::Pem)
+}
+
+/// The users of the configuration. The first one may be made by a link where other machines do not reach the page.
+fn open_users(config: &WebConfig, listen: SocketAddr) -> Result<Option<UsersCache>, WebError> {
+    let path = config.users_file.as_deref();
+    let users = path.map(|path| UsersCache::open(path, listen.ip().is_loopback()));
+    Ok(users.transpose()?)
+}
+
+fn bind_free(config: &WebConfig, listen: SocketAddr) -> Result<Socket, WebError> {
+    let others = config.candidates.iter().filter(|other| **other != listen);
+    let first = bind(listen);
+    others.fold(first, |bound, other| match bound {
+        Err(WebError::PortInUse { .. }) => bind(*other),
+        bound => bound,
+    })
 }
 
 fn bind(address: SocketAddr) -> Result<Socket, WebError> {

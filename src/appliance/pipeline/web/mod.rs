@@ -12,7 +12,8 @@ mod previews;
 mod sink;
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -34,7 +35,7 @@ pub(super) struct Web {
 
 struct Running {
     /// First, so that no request comes to what ends.
-    _server: WebServer,
+    server: WebServer,
     hub: Arc<Hub>,
     backend: Arc<PageBackend>,
     previews: Arc<Previews>,
@@ -43,13 +44,15 @@ struct Running {
 }
 
 impl Web {
-    /// Starts the page of the configuration, which was read from `path`. `check_command` checks the installation.
+    /// Starts the page of the configuration, which was read from `path`. Its address is written to the first of `files` that can be
+    /// written. `check_command` checks the installation.
     ///
     /// # Errors
-    /// The address cannot be listened on, or a file cannot be used.
+    /// The address cannot be listened on, or a file cannot be used. The daemon runs without a page that the configuration does not name.
     pub(super) fn start(
         config: &Config,
         path: Option<&Path>,
+        files: &[PathBuf],
         check_command: &[OsString],
         run: &Arc<RunState>,
     ) -> Result<Self, PipelineError> {
@@ -68,17 +71,25 @@ impl Web {
         let server = WebServer::start(
             &config.web,
             listen,
+            files,
             Arc::clone(&hub),
             Arc::clone(&board),
             Arc::clone(&backend) as Arc<dyn Backend>,
-        )?;
+        );
+        let server = match server {
+            Err(error) if !config.web.candidates.is_empty() => {
+                log::warn!("there is no page: {error}; or write web: {{enabled: false}}");
+                return Ok(Self { running: None });
+            }
+            started => started?,
+        };
         let (previews, pictures) = Previews::start(
             &config.web.preview,
             board,
             Arc::clone(backend.streams_board()),
         )?;
         let running = Running {
-            _server: server,
+            server,
             hub,
             backend,
             previews,
@@ -88,6 +99,12 @@ impl Web {
         Ok(Self {
             running: Some(running),
         })
+    }
+
+    /// Where the page is; `None`: there is none.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        let running = self.running.as_ref();
+        running.map(|running| running.server.local_addr())
     }
 
     /// Adds the sink that feeds the page to `sinks`.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Who may do what: users with passwords and sessions, tokens with scopes, and limits on attempts to log in.
 
+mod first_user;
 mod limiter;
 mod password;
 mod sessions;
@@ -9,6 +10,8 @@ mod users_cache;
 
 use jetwatch_config::WebRole;
 
+pub(super) use self::first_user::FirstUser;
+pub use self::first_user::PageLink;
 pub(super) use self::limiter::LoginLimiter;
 pub(super) use self::password::Passwords;
 pub(super) use self::sessions::Sessions;

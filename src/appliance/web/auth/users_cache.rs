@@ -29,14 +29,18 @@ struct Cached {
 }
 
 impl UsersCache {
-    /// The users of the file at `path`.
+    /// The users of the file at `path`. Where the first one `may_be_made` by the page, the file may be missing, but not its folder.
     ///
     /// # Errors
     /// Those of [`Users::load`], or it has no user.
-    pub(in super::super) fn open(path: &Path) -> Result<Self, UserError> {
+    pub(in super::super) fn open(path: &Path, may_be_made: bool) -> Result<Self, UserError> {
         let version = version(path);
-        let users = Users::load(path)?;
-        if users.users().is_empty() {
+        let has_folder = path.parent().is_some_and(Path::is_dir);
+        let users = match may_be_made && has_folder {
+            true => Users::load_or_new(path)?,
+            false => Users::load(path)?,
+        };
+        if users.users().is_empty() && !may_be_made {
             let path = path.to_owned();
             return Err(UserError::Empty { path });
         }

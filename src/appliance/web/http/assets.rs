@@ -29,6 +29,8 @@ macro_rules! assets {
 
 static ASSETS: &[Asset] = assets! {
     "/": HTML, "index.html";
+    "/first.html": HTML, "first.html";
+    "/first.js": SCRIPT, "first.js";
     "/style.css": "text/css; charset=utf-8", "style.css";
     "/icon.svg": "image/svg+xml", "icon.svg";
     "/app.js": SCRIPT, "app.js";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Logging in and out, and the change of one's own password. Each password is compared on a thread of its own, one at a time, and
+//! Logging in and out, the first user, and the change of one's own password. Each password is compared on a thread of its own, one at a time, and
 //! attempts are limited.
 
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use super::request::Head;
 use super::response::{Answer, done, refuse, refuse_for};
 use super::service::{Service, failed, parse};
 use crate::auth::{Principal, UserError, UsersCache};
+use jetwatch_config::WebRole;
 
 /// Attempts that may wait for their turn.
 const MAX_WAITING: usize = 8;
@@ -42,6 +43,77 @@ struct Change {
     new: String,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct First {
+    /// That of the link.
+    secret: String,
+    user: String,
+    password: String,
+}
+
+/// Makes the first user, an administrator, where the secret is that of the link, and begins its session.
+pub(super) async fn make_first_user(
+    service: &Arc<Service>,
+    head: &Head<'_>,
+    body: &Bytes,
+) -> Answer {
+    let Ok(First {
+        secret,
+        user,
+        password,
+    }) = parse::<First>(body)
+    else {
+        // The cause may quote the password.
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            "expected a secret, a user and a password",
+        );
+    };
+    let Some(cache) = &service.users else {
+        return refuse(StatusCode::CONFLICT, "this page has no users");
+    };
+    let first_user = service.first_user();
+    if !first_user.is_some_and(|first| first.admits(&secret)) {
+        if first_user.is_some() {
+            log::warn!("web: a first user from {} was refused", head.address);
+        }
+        let reason = "the link has been used, or is of an earlier start; `jetwatch page` prints the present one";
+        return refuse(StatusCode::FORBIDDEN, reason);
+    }
+    let (owned, name) = (Arc::clone(service), user.clone());
+    let made = service.threads.run(Work::Edits, move || {
+        let cache = owned.users.as_ref();
+        cache.map(|cache| {
+            cache.change(|users| match users.users().first() {
+                // Another request, or `jetwatch user add`, was faster.
+                Some(_) => Err(UserError::Exists {
+                    what: "user",
+                    name: name.clone(),
+                }),
+                None => users.add(&name, WebRole::Administrator, &password),
+            })
+        })
+    });
+    match made.await {
+        Ok(Some(Ok(()))) => {}
+        Ok(Some(Err(error @ (UserError::WeakPassword { .. } | UserError::Name { .. })))) => {
+            return refuse(StatusCode::BAD_REQUEST, &error.to_string());
+        }
+        Ok(Some(Err(error))) => {
+            log::warn!("web.users_file: {error}");
+            let reason =
+                "the file of the users cannot be changed by the daemon; use `jetwatch user add`";
+            return refuse(StatusCode::CONFLICT, reason);
+        }
+        Ok(None) | Err(_) => return failed(),
+    }
+    // Closes the link.
+    let _ = service.first_user();
+    log::info!("web: the first user {user} was made from {}", head.address);
+    begin_session(service, head, cache, &user)
+}
+
 /// Begins a session, where user and password are right.
 pub(super) async fn log_in(service: &Arc<Service>, head: &Head<'_>, body: &Bytes) -> Answer {
     let Some(cache) = &service.users else {
@@ -62,6 +134,10 @@ pub(super) async fn log_in(service: &Arc<Service>, head: &Head<'_>, body: &Bytes
         // The cause may quote the password.
         return refuse(StatusCode::BAD_REQUEST, "expected a user and a password");
     };
+    if service.first_user().is_some() {
+        let reason = "there is no user yet; open the link that `jetwatch page` prints";
+        return refuse(StatusCode::CONFLICT, reason);
+    }
     let found = match compare(service, head, cache, &user, password).await {
         Ok(found) => found,
         Err(refusal) => return *refusal,
@@ -128,6 +204,11 @@ pub(super) async fn change_password(
     }
     service.sessions.end_all(user);
     log::info!("web: {user} has changed its password from {}", head.address);
+    begin_session(service, head, cache, user)
+}
+
+/// Begins a session of a user whose password has just been set.
+fn begin_session(service: &Service, head: &Head<'_>, cache: &UsersCache, user: &str) -> Answer {
     let users = cache.users();
     let Some((_, hash)) = users.credentials(user) else {
         return refuse(StatusCode::UNAUTHORIZED, "log in first");

@@ -11,6 +11,8 @@ use jetwatch_config::WebRole;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     Login,
+    /// The first user, by the link that the daemon logs.
+    FirstUser,
     Logout,
     /// Who makes the request.
     Session,
@@ -100,6 +102,7 @@ static ENDPOINTS: &[Endpoint] = {
     }
     &[
         to("login", Action::Login, &[(Post, Need::Nothing)]),
+        to("first-user", Action::FirstUser, &[(Post, Need::Nothing)]),
         to("logout", Action::Logout, &[(Post, Need::Nothing)]),
         to("session", Action::Session, &[(Get, Need::Nothing)]),
         to("password", Action::Password, &[(Post, Need::User)]),

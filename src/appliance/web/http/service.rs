@@ -20,12 +20,15 @@ use super::response::{Answer, done, json as answer_json, refuse, secure, with_ty
 use super::router::{Action, Need, Route};
 use super::{downloads, lists, login, streams};
 use crate::auth::{
-    Credential, LoginLimiter, Passwords, Principal, Scope, Sessions, Shown, UsersCache,
+    Credential, FirstUser, LoginLimiter, Passwords, Principal, Scope, Sessions, Shown, UsersCache,
 };
 use crate::{Backend, Hub, PictureBoard, RuleEdit, RulesRequest, WebError};
 use jetwatch_config::{WebConfig, WebRole};
 use jetwatch_http::Peer;
 use jetwatch_telemetry::recent_log;
+
+/// The file of the page that makes the first user.
+const FIRST_USER_PAGE: &str = "first.html";
 
 /// Longest body of a request in bytes.
 const MAX_BODY_BYTES: usize = 64 * 1024;
@@ -38,6 +41,7 @@ pub(in super::super) struct Service {
     pub(super) config: WebConfig,
     /// `None`: there are no users.
     pub(super) users: Option<UsersCache>,
+    first_user: FirstUser,
     pub(super) sessions: Sessions,
     pub(super) limiter: LoginLimiter,
     pub(super) passwords: Passwords,
@@ -59,6 +63,7 @@ impl Service {
     pub(in super::super) fn new(
         config: &WebConfig,
         users: Option<UsersCache>,
+        first_user: FirstUser,
         hub: Arc<Hub>,
         pictures: Arc<PictureBoard>,
         backend: Arc<dyn Backend>,
@@ -66,6 +71,7 @@ impl Service {
         Ok(Self {
             config: config.clone(),
             users,
+            first_user,
             sessions: Sessions::default(),
             limiter: LoginLimiter::default(),
             passwords: Passwords::new()?,
@@ -86,6 +92,9 @@ impl Service {
             return refuse(StatusCode::NOT_FOUND, "there is no such page");
         };
         let (endpoint, name) = match route {
+            Route::Asset(_) if head.path == "/" && self.first_user().is_some() => {
+                return redirect(StatusCode::TEMPORARY_REDIRECT, FIRST_USER_PAGE);
+            }
             Route::Asset(asset) if matches!(*head.method, Method::GET | Method::HEAD) => {
                 return asset.answer(head);
             }
@@ -118,6 +127,7 @@ impl Service {
         };
         let mut answer = match endpoint.action() {
             Action::Login => login::log_in(self, head, &body).await,
+            Action::FirstUser => login::make_first_user(self, head, &body).await,
             Action::Logout => login::log_out(self, head),
             Action::Session => self.session(principal),
             Action::Password => login::change_password(self, head, principal, &body).await,
@@ -147,6 +157,20 @@ impl Service {
             refuse_right(principal.as_ref(), need).is_none()
         });
         answer
+    }
+
+    /// What makes the first user, where there is none yet.
+    pub(super) fn first_user(&self) -> Option<&FirstUser> {
+        if !self.first_user.is_open() {
+            return None;
+        }
+        let cache = self.users.as_ref()?;
+        if cache.users().users().is_empty() {
+            return Some(&self.first_user);
+        }
+        // `jetwatch user add` was faster.
+        self.first_user.close();
+        None
     }
 
     /// By what a request shows who makes it.
@@ -306,14 +330,8 @@ fn refused(refusal: Refusal, path: &str) -> Answer {
     match refusal {
         Refusal::Path => refuse(StatusCode::NOT_FOUND, "there is no such page"),
         Refusal::Redirect => {
-            // Relative, so that it holds behind any proxy.
             let last = path.rsplit('/').next().unwrap_or_default();
-            let mut answer = done();
-            *answer.status_mut() = StatusCode::PERMANENT_REDIRECT;
-            if let Ok(target) = HeaderValue::from_str(&format!("{last}/")) {
-                answer.headers_mut().insert(LOCATION, target);
-            }
-            answer
+            redirect(StatusCode::PERMANENT_REDIRECT, &format!("{last}/"))
         }
         Refusal::Host => refuse(
             StatusCode::MISDIRECTED_REQUEST,
@@ -321,6 +339,16 @@ fn refused(refusal: Refusal, path: &str) -> Answer {
         ),
         Refusal::Origin => refuse(StatusCode::FORBIDDEN, "the request comes from another site"),
     }
+}
+
+/// To a relative address, so that it holds behind any proxy.
+fn redirect(status: StatusCode, target: &str) -> Answer {
+    let mut answer = done();
+    *answer.status_mut() = status;
+    if let Ok(target) = HeaderValue::from_str(target) {
+        answer.headers_mut().insert(LOCATION, target);
+    }
+    answer
 }
 
 fn refuse_method(methods: &str) -> Answer {
