@@ -4,12 +4,13 @@ SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 # `make demo SOURCE=video.mp4 MODEL=folder DURATION=60s` takes any source and model; an empty MODEL= runs the pipeline without a network.
+# Without DURATION=, it runs until Ctrl-C in a terminal, and 20 s elsewhere.
 # Without MODEL=, the drawn scene has street-nano, and a video or camera PicoDet, which is converted once.
 SOURCE ?=
 ifeq ($(origin MODEL),undefined)
 MODEL := $(if $(filter-out synthetic:%,$(SOURCE)),,models/street-nano)
 endif
-DURATION ?= 20s
+DURATION ?=
 # `make fuzz FUZZ_SECONDS=60` fuzzes each target for a minute.
 FUZZ_SECONDS ?= 600
 # Length of `make week`, `make storm` and `make fleet-test`.
@@ -44,7 +45,8 @@ demo: ## Set up, build, and run the whole pipeline (SOURCE=, MODEL=, DURATION=).
 	@.ci/setup program
 	@{ .ci/setup run onnxruntime $(if $(filter-out synthetic:%,$(SOURCE)),$(if $(MODEL),,&& { .ci/setup picodet || true; })); } & rest=$$!; \
 		$(MAKE) --no-print-directory program && wait $$rest
-	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" $(PROGRAM) demo --duration $(DURATION) $(if $(SOURCE),--source '$(SOURCE)') $(if $(MODEL),--model '$(MODEL)')
+	@[ "$(TARGET)" = target ] || ln -sf $(ONNXRUNTIME) $(dir $(PROGRAM))
+	@./jetwatch demo $(if $(DURATION),--duration $(DURATION)) $(if $(SOURCE),--source '$(SOURCE)') $(if $(MODEL),--model '$(MODEL)')
 
 picodet: ## Convert PicoDet for real video into models/, out of a package of PyPI (67 MB, and 26 MB of packages for that).
 	@.ci/setup picodet
@@ -52,6 +54,12 @@ picodet: ## Convert PicoDet for real video into models/, out of a package of PyP
 program: ## Set up and build the program with little optimization, in about half the time.
 	@.ci/setup program
 	cargo build --locked --bin jetwatch
+	@$(MAKE) --no-print-directory link
+
+# The program where README names it, whatever CARGO_TARGET_DIR is.
+.PHONY: link
+link:
+	@ln -sfn $(PROGRAM) jetwatch
 
 simulator: ## The same, with the program that publishes as many devices would, for tests of brokers.
 	@.ci/setup program

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `jetwatch demo`: runs the whole pipeline, and prints its messages as a subscriber receives them.
+//! `jetwatch demo`: runs the whole pipeline, prints its messages as a subscriber receives them, offers its page, and leaves an
+//! annotated video.
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Write, stdout};
+use std::io::{ErrorKind, IsTerminal, Write, stdout};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use jetwatch_detect::model::ModelSpec;
 use jetwatch_eval::io::write;
 use jetwatch_pipeline::{FrameCallback, Options, Pipeline};
 use jetwatch_publish::Subscriber;
+use jetwatch_record::{Recording, RenderError};
 use jetwatch_telemetry as telemetry;
 use jetwatch_traffic::{Score, Scorer, synthetic_factory};
 
@@ -24,7 +26,16 @@ use super::{Exit, first_model, parse_duration, progress, run, signals};
 const SCENE: &str = "synthetic://traffic?seed=1&objects=8&width=640&height=360&fps=30";
 
 /// Default port of an MQTT broker.
-const DEFAULT_PORT: u16 = 1883;
+const BROKER_PORT: u16 = 1883;
+
+/// Port of the page, as in the documents.
+const PAGE_PORT: u16 = 8080;
+
+/// Duration where no one can end the demo by Ctrl-C.
+const UNATTENDED_DURATION: Duration = Duration::from_secs(20);
+
+/// Length of the annotated video: a camera may be looked at for hours.
+const VIDEO_LENGTH: Duration = Duration::from_secs(60);
 
 /// Interval of track updates: short enough to show movement, long enough to read.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(2);
@@ -39,9 +50,12 @@ pub(super) struct DemoArgs {
     /// is not on this machine, and a synthetic source its ground truth.
     #[arg(long, value_name = "DIR")]
     model: Option<String>,
-    /// Stop after this time, such as 20s or 5m.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "20s")]
-    duration: Duration,
+    /// Stop after this time, such as 20s or 5m. Default: in a terminal, Ctrl-C stops it; elsewhere 20s.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// Write the first minute with boxes, labels and trajectories to this video: .mp4, .mkv or .webm. Default: demo.mp4, or demo.webm without an encoder for it, in ~/.cache/jetwatch.
+    #[arg(long, value_name = "FILE", value_parser = run::parse_recording)]
+    record: Option<PathBuf>,
     /// Frames without inference after each one with; the tracker predicts the tracks meanwhile.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=30))]
     interval: u32,
@@ -52,7 +66,7 @@ pub(super) struct DemoArgs {
 }
 
 /// Runs the pipeline with an embedded broker and a subscriber.
-pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
+pub(super) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     telemetry::start_logging(log::LevelFilter::Warn);
     ensure!(
         args.sequence_out.is_none() || is_synthetic(&args.source),
@@ -65,6 +79,7 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
         None => Some(first_model::choose()?.to_string_lossy().into_owned()),
     };
     let mut config = Config::for_source(&args.source, model.as_deref())?;
+    let model = config.detector.model.clone();
     config.publish.update_interval = UPDATE_INTERVAL;
     config.detector.interval = Interval::Frames(args.interval);
     config.publish.stats_interval = Duration::from_secs(5);
@@ -74,26 +89,31 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
             listen: free_address(),
         });
     }
-    print_intro(&config, args, model.as_deref());
+    let page = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    config.web.listen = Some(page(PAGE_PORT));
+    config.web.candidates = vec![page(PAGE_PORT), page(0)];
+    let duration = args.duration.or_else(|| {
+        let is_attended = stdout().is_terminal();
+        (!is_attended).then_some(UNATTENDED_DURATION)
+    });
+    print_intro(&config, args);
     let scorer = match model
         .as_deref()
         .filter(|_| config.detector.backend != Backend::Scripted)
     {
         Some(model) => {
-            let spec = ModelSpec::load(Path::new(model))?;
+            let spec = ModelSpec::load(model)?;
             choose_precision(&mut config, &spec)?;
             scene_of(&config).map(|scene| Scorer::new(scene, move |label| spec.class_index(label)))
         }
         None => None,
     };
     let options = Options {
-        // The start time excludes the measurement of the precisions.
-        process_started: Some(if scorer.is_some() {
-            Instant::now()
-        } else {
-            started
-        }),
-        duration: Some(args.duration),
+        // The start excludes downloads and the measurement of the precisions.
+        process_started: Some(Instant::now()),
+        duration,
+        record: video(args.record.as_deref())?,
+        record_for: Some(VIDEO_LENGTH),
         frame_callback: scorer
             .as_ref()
             .map(|scorer| Box::new(scorer.frame_callback()) as FrameCallback),
@@ -102,12 +122,21 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
     };
     let pipeline = Pipeline::start(&config, options)?;
     signals::listen(pipeline.stop_token(), pipeline.dot_request())?;
+    if let Some(address) = pipeline.page_address() {
+        println!("Page: http://{address}/ (pictures with boxes, events, the machine)");
+    }
+    match duration {
+        Some(duration) => println!("It runs for {duration:?}."),
+        None => println!("It runs until you press Ctrl-C."),
+    }
     progress::show(pipeline.stop_token(), pipeline.progress());
     let printer = match (&config.publish.mqtt, pipeline.broker_address()) {
         (Some(mqtt), Some(address)) => Some(print_messages(mqtt, address)?),
         _ => None,
     };
-    let outcome = pipeline.wait();
+    let mut outcome = pipeline.wait();
+    // Without a video the demo has shown what it is to show.
+    let video_failure = outcome.recording_failure.take();
     let messages = printer
         .and_then(|printer| printer.join().ok())
         .unwrap_or_default();
@@ -143,7 +172,16 @@ pub(super) fn run(args: &DemoArgs, started: Instant) -> anyhow::Result<Exit> {
             print_score(&score);
         }
     }
-    print_next_steps(&config);
+    match (&report.recording, &video_failure) {
+        (Some(video), None) => println!(
+            "Video with boxes, labels and trajectories: {} ({} frames)",
+            video.path.display(),
+            video.frames
+        ),
+        (_, Some(failure)) => println!("No annotated video: {failure}."),
+        (None, None) => {}
+    }
+    print_next_steps();
     run::finish(outcome, None)
 }
 
@@ -212,7 +250,7 @@ fn is_synthetic(source: &str) -> bool {
     scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("synthetic:"))
 }
 
-fn print_intro(config: &Config, args: &DemoArgs, model: Option<&str>) {
+fn print_intro(config: &Config, args: &DemoArgs) {
     let source = config.sources.first().map(|source| &source.uri);
     match source {
         Some(SourceUri::Synthetic(scene)) => println!(
@@ -228,18 +266,47 @@ fn print_intro(config: &Config, args: &DemoArgs, model: Option<&str>) {
         println!(
             "          A real network: make demo MODEL=folder (a folder with model.yaml and its ONNX file)."
         );
-    } else {
-        println!(
-            "Detector: ONNX Runtime with {}.",
-            model.unwrap_or("the configured model")
-        );
+    } else if let Some(model) = &config.detector.model {
+        println!("Detector: ONNX Runtime with {}.", model.display());
     }
     println!();
 }
 
-/// The default port on the loopback interface, or a free one if it is in use.
+/// Where the annotated video is written; `None`, after a line that says so, where it cannot be.
+fn video(given: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
+    if let Some(path) = given {
+        return Ok(Some(path.to_owned()));
+    }
+    let Some(folder) = jetwatch_config::user_cache() else {
+        println!(
+            "No annotated video is written: there is no home folder; --record FILE names one."
+        );
+        return Ok(None);
+    };
+    let prepared = std::fs::create_dir_all(&folder)
+        .map_err(|cause| RenderError::File {
+            path: folder.clone(),
+            cause,
+        })
+        .and_then(|()| {
+            let prepare = |name: &str| Recording::prepare(&folder.join(name));
+            prepare("demo.mp4").or_else(|error| match error {
+                RenderError::NoEncoder { .. } => prepare("demo.webm"),
+                other => Err(other),
+            })
+        });
+    Ok(match prepared {
+        Ok(choice) => Some(choice.path),
+        Err(error) => {
+            println!("No annotated video is written: {error}.");
+            None
+        }
+    })
+}
+
+/// The broker's default port on the loopback interface, or a free one if it is in use.
 fn free_address() -> SocketAddr {
-    let default = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT));
+    let default = SocketAddr::from((Ipv4Addr::LOCALHOST, BROKER_PORT));
     match TcpListener::bind(default) {
         Ok(_) => default,
         Err(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
@@ -331,10 +398,8 @@ fn summarize(payload: &[u8]) -> Option<String> {
                 json["duration_ms"],
             ))
         }
-        "stats" => Some(format!(
-            "{} frames, {} frames/s {{…}}",
-            json["detected_frames"], json["fps"]
-        )),
+        // Not its rate: the first interval includes the time before the first frame.
+        "stats" => Some(format!("{} frames {{…}}", json["detected_frames"])),
         _ => None,
     }
 }
@@ -362,30 +427,40 @@ fn print_score(score: &Score) {
     );
 }
 
-fn print_next_steps(config: &Config) {
+/// What to do next, with this program as it was called.
+fn print_next_steps() {
+    let program = std::env::args().next().unwrap_or_default();
+    let steps = [
+        (
+            "your own video",
+            "make demo SOURCE=video.mp4",
+            "with a network for 80 classes",
+        ),
+        (
+            "a camera",
+            "make demo SOURCE=v4l2:///dev/video0",
+            "or rtsp://user:password@host/path",
+        ),
+        (
+            "another network",
+            "make demo SOURCE=video.mp4 MODEL=yolox_nano",
+            "`model list` shows all",
+        ),
+        (
+            "as a daemon",
+            "run --config examples/minimal.yaml",
+            "its page asks for a first user",
+        ),
+        ("all keys", "configs/jetwatch.yaml", "explained one by one"),
+    ];
     println!();
     println!("Next:");
-    println!(
-        "  your own video    make demo SOURCE=video.mp4                          (with PicoDet)"
-    );
-    println!(
-        "  a camera          make demo SOURCE=v4l2:///dev/video0                 (or rtsp://user:password@host/path)"
-    );
-    println!(
-        "  another network   make demo SOURCE=video.mp4 MODEL=folder             (jetwatch model list)"
-    );
-    println!(
-        "  as a daemon       jetwatch run --config configs/jetwatch.yaml         (the file explains every key)"
-    );
-    if config
-        .publish
-        .mqtt
-        .as_ref()
-        .is_some_and(|mqtt| matches!(mqtt.broker, Broker::Embedded { .. }))
-    {
-        println!(
-            "  your own broker   publish: {{mqtt: {{broker: mqtt://host:1883}}}}       (a line of that file)"
-        );
+    for (what, command, note) in steps {
+        let command = match command.starts_with("run ") {
+            true => format!("{program} {command}"),
+            false => command.to_owned(),
+        };
+        println!("  {what:<17} {command:<45} ({note})");
     }
 }
 

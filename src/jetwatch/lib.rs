@@ -157,7 +157,7 @@ pub fn main() -> ExitCode {
         Command::Discover(args) => discover::run(&args),
         Command::Health(args) => health::run(&args),
         Command::Update(args) => update::run(&args),
-        Command::Demo(args) => demo::run(&args, started),
+        Command::Demo(args) => demo::run(&args),
         Command::Subscribe(args) => subscribe::run(&args),
         Command::Spool(args) => spool::run(&args),
         Command::Page(args) => page::run(&args),

@@ -234,7 +234,7 @@ pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<E
 }
 
 /// Parses a video file name with a known extension.
-fn parse_recording(text: &str) -> Result<PathBuf, String> {
+pub(super) fn parse_recording(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     Container::from_path(&path).map_err(|error| error.to_string())?;
     Ok(path)

@@ -37,6 +37,8 @@ pub struct Options {
     pub frame_callback: Option<FrameCallback>,
     /// Records the annotated frames of all sources to this file.
     pub record: Option<PathBuf>,
+    /// Records this time only, from the first frame on; `None`: the whole run.
+    pub record_for: Option<Duration>,
     /// Root of the file system from which the machine and its sensors are read.
     pub root: SysRoot,
     /// Reads the configuration again for a reload; `None`: reloads are refused.

@@ -201,6 +201,7 @@ pub(super) fn with_bound_address(mqtt: &MqttConfig, broker: Option<&EmbeddedBrok
 pub(super) fn start_recording(
     config: &Config,
     encoder: Option<EncoderChoice>,
+    length: Option<Duration>,
     recorder: &Recorder,
 ) -> Result<Option<Recording>, PipelineError> {
     let Some(encoder) = encoder else {
@@ -214,5 +215,5 @@ pub(super) fn start_recording(
         max_in_flight(config),
         RECORDING_CLOSE_TIMEOUT,
     )?;
-    Ok(Some(recording))
+    Ok(Some(recording.limited_to(length)))
 }

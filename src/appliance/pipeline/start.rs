@@ -79,7 +79,7 @@ impl Pipeline {
         // Libraries were loaded and models read: the code of that is not needed while the workers start, when memory peaks.
         release_code();
         let detector = models.detector;
-        let recording = start_recording(config, models.encoder, &recorder)?;
+        let recording = start_recording(config, models.encoder, options.record_for, &recorder)?;
         let records = recording.is_some();
         let image_budgets = image_budgets(config, records);
         let mut outputs = status.into_sinks(detector.classes())?;

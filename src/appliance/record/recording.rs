@@ -35,6 +35,9 @@ pub struct Recording {
     /// A frame is accepted while the queue has at most this many tasks.
     queue_capacity: usize,
     tiles: TileAssignment,
+    /// Frames after this time are not recorded; `None`: all are.
+    length: Option<Duration>,
+    first_at: Option<Instant>,
     offered: u64,
     thread: JoinHandle<RecordingStats>,
     ended: Receiver<()>,
@@ -118,11 +121,20 @@ impl Recording {
             commands,
             queue_capacity: queue_capacity(burst),
             tiles: TileAssignment::new(sources),
+            length: None,
+            first_at: None,
             offered: 0,
             thread,
             ended,
             deadline,
         })
+    }
+
+    /// Records the time `length` after the first frame, and nothing later.
+    #[must_use]
+    pub fn limited_to(mut self, length: Option<Duration>) -> Self {
+        self.length = length;
+        self
     }
 
     /// The budget of full images for a recording: up to `in_hand` are in the detector's workers, and up to `burst` arrive at the
@@ -183,6 +195,13 @@ impl Recording {
         let Some(tile) = self.tiles.tile_of(meta.source) else {
             return;
         };
+        let first_at = *self.first_at.get_or_insert_with(Instant::now);
+        if self
+            .length
+            .is_some_and(|length| first_at.elapsed() > length)
+        {
+            return;
+        }
         self.offered += 1;
         // Boxes refer to the source size: an image of another size would show them at wrong positions.
         let is_offline = self.tiles.is_offline(meta.source);
