@@ -23,7 +23,7 @@ PROGRAM := $(TARGET)/debug/jetwatch
 SIMULATOR := $(TARGET)/debug/jetwatch-simulate
 # A first build is a tenth faster without incremental compilation. A folder that has been built in with it, by `cargo build` say, keeps it.
 ifeq ($(wildcard $(TARGET)/debug/incremental/*),)
-demo program simulator test test-programs tensorrt-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats web-test web-numbers fleet-ansible-test update-test: export CARGO_INCREMENTAL ?= 0
+demo readme-test program simulator test test-programs tensorrt-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats web-test web-numbers fleet-ansible-test update-test: export CARGO_INCREMENTAL ?= 0
 endif
 # Expanded by the shell when a line runs: make would expand it before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
@@ -32,7 +32,7 @@ tested = --workspace --exclude jetwatch-benches --locked
 # The newest packages of an architecture: jetwatch, and ONNX Runtime for it.
 packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t $(TARGET)/debian/jetwatch-onnxruntime_*_$(1).deb | head -n1)"
 
-.PHONY: help demo picodet program simulator build test test-programs nightly quantizer quantize-test tensorrt-test sanitize gpu-test \
+.PHONY: help demo readme-test picodet program simulator build test test-programs nightly quantizer quantize-test tensorrt-test sanitize gpu-test \
     nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats \
     fleet-bench fleet-sizing web-test web-numbers v4l2 journald faults storm week userland deb deb-arm64 \
     appliance appliance-arm64 appliance-limits instructions sources media-numbers lint audit docs bench fuzz \
@@ -47,6 +47,10 @@ demo: ## Set up, build, and run the whole pipeline (SOURCE=, MODEL=, DURATION=).
 		$(MAKE) --no-print-directory program && wait $$rest
 	@[ "$(TARGET)" = target ] || ln -sf $(ONNXRUNTIME) $(dir $(PROGRAM))
 	@./jetwatch demo $(if $(DURATION),--duration $(DURATION)) $(if $(SOURCE),--source '$(SOURCE)') $(if $(MODEL),--model '$(MODEL)')
+
+readme-test: ## Run the lines of README in order, with an empty home folder (minutes).
+	@.ci/setup program run test
+	@tests/readme/run
 
 picodet: ## Convert PicoDet for real video into models/, out of a package of PyPI (67 MB, and 26 MB of packages for that).
 	@.ci/setup picodet

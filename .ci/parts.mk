@@ -10,7 +10,7 @@ optional = @.ci/part $@ --optional
 
 # In the order in which they start: compilation and its preparations, then the long ones.
 PARTS := lint prepare-containers prepare-tensorrt build prepare-homeassistant prepare-browser prepare-fleet \
-    prepare-metrics prepare-quantizer prepare-nsys test tensorrt-test demo prepare-audit v4l2 update-test faults storm \
+    prepare-metrics prepare-quantizer prepare-nsys test tensorrt-test demo readme-test prepare-audit v4l2 update-test faults storm \
     homeassistant-test fleet-ansible-test web-test quantize-test fleet-test metrics-test audit
 
 .PHONY: all setup nsys-test $(PARTS)
@@ -32,6 +32,9 @@ tensorrt-test: test prepare-tensorrt
 	$(part) make $@
 demo: tensorrt-test
 	$(part) make demo DURATION=6s
+# Alone, too: it has the ports of the documents.
+readme-test: demo
+	$(part) make $@
 
 # What tests need besides: what is optional here may be missing on a machine (root, a registry).
 prepare-containers: setup

@@ -97,6 +97,15 @@ fn configurations_in_the_documents_load() {
 }
 
 #[test]
+fn the_minimal_configuration_is_shown_as_it_is() {
+    let file = read(&root().join("examples/minimal.yaml"));
+    for page in ["README.md", "docs/src/guide/configuration.md"] {
+        let text = read(&root().join(page));
+        assert!(yaml_blocks(&text).contains(&file.as_str()), "{page}");
+    }
+}
+
+#[test]
 fn relative_links_lead_to_files_and_headings() {
     for path in documents() {
         let text = read(&path);
