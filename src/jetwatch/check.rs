@@ -85,6 +85,9 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
             config.device
         ),
     );
+    for note in &config.notes {
+        lines.unknown("config", note);
+    }
     schedules::check(&config, SystemTime::now(), &mut lines);
     if args.offline {
         let facts = match &args.facts {

@@ -93,6 +93,9 @@ pub(super) fn run(
         output_paths::check_folder("--dot", folder)?;
     }
     telemetry::start_logging(config.log.level);
+    for note in &config.notes {
+        log::warn!("{}: {note}", args.config.display());
+    }
     if systemd::is_managed()
         && args.config != Path::new(CONFIG_FILE)
         && config.tune != TuneConfig::default()

@@ -113,7 +113,7 @@ fn brightness(lines: &[Value]) -> BTreeMap<u64, Vec<f32>> {
     means
 }
 
-const BRIGHT: &str = "  - {name: light, model: bright, on: {classes: [car, truck, bus, person]}, batch_size: 4, \
+const BRIGHT: &str = "  - {name: light, model: bright, runs_on: {classes: [car, truck, bus, person]}, batch_size: 4, \
                       min_object: 6x6, reinfer_interval: 2}\n";
 
 #[test]
@@ -183,7 +183,7 @@ fn dependent_network_runs_only_on_classified_tracks() {
         return;
     }
     let setup = setup(&format!(
-        "{BRIGHT}  - {{name: again, model: bright, on: {{secondary: light, classes: [bright]}}, min_object: 6x6, vote_frames: 1, reinfer_interval: 0}}\n"
+        "{BRIGHT}  - {{name: again, model: bright, runs_on: {{secondary: light, classes: [bright]}}, min_object: 6x6, vote_frames: 1, reinfer_interval: 0}}\n"
     ));
     let lines = run(&setup);
     let mut output = 0;
@@ -203,8 +203,8 @@ fn secondary_detector_boxes_are_in_source_pixels_and_usable() {
         return;
     }
     let setup = setup(
-        "  - {name: shade, model: bright, on: {secondary: part}, min_object: 1x1, vote_frames: 1}\n  \
-           - {name: part, model: part, on: {classes: [car]}, min_object: 6x6, vote_frames: 1, reinfer_interval: 0}\n",
+        "  - {name: shade, model: bright, runs_on: {secondary: part}, min_object: 1x1, vote_frames: 1}\n  \
+           - {name: part, model: part, runs_on: {classes: [car]}, min_object: 6x6, vote_frames: 1, reinfer_interval: 0}\n",
     );
     // Whatever the image shows: a box of class `plate` over the middle quarter of the input, 24,16 to 72,48 of 96×64.
     let mut rows = vec![0.0; 126 * 7];
@@ -288,9 +288,9 @@ fn the_primary_detector_does_not_wait_for_secondary_networks() {
 fn invalid_secondary_network_is_reported_with_key() {
     #[rustfmt::skip]
     let cases = [
-        ("  - {name: a, model: bright, on: {classes: [cars]}}\n", "secondary[0].on.classes: the detector has no label `cars`; did you mean car"),
-        ("  - {name: a, model: bright}\n  - {name: b, model: bright, on: {secondary: a, classes: [brigth]}}\n",
-         "secondary[1].on.classes: the network that it stands on has no label `brigth`; did you mean bright?"),
+        ("  - {name: a, model: bright, runs_on: {classes: [cars]}}\n", "secondary[0].runs_on.classes: the detector has no label `cars`; did you mean car"),
+        ("  - {name: a, model: bright}\n  - {name: b, model: bright, runs_on: {secondary: a, classes: [brigth]}}\n",
+         "secondary[1].runs_on.classes: the network that it stands on has no label `brigth`; did you mean bright?"),
         ("  - {name: a, model: fixed, batch_size: 8}\n", "secondary[0].batch_size: found 8, but tiny takes one crop at a time"),
         ("  - {name: a, model: bright}\n  - {name: b, model: nowhere}\n", "secondary[1] (b): cannot read"),
     ];
@@ -311,10 +311,10 @@ fn check_reports_all_secondary_problems() {
         return;
     }
     let setup = setup(
-        "  - {name: a, model: bright, on: {classes: [cars]}}\n  - {name: b, model: nowhere}\n  - {name: c, model: bright, on: {secondary: b}}\n",
+        "  - {name: a, model: bright, runs_on: {classes: [cars]}}\n  - {name: b, model: nowhere}\n  - {name: c, model: bright, runs_on: {secondary: b}}\n",
     );
     let text = exits(1, &mut setup.command("check")).out;
-    assert_has!(text => "secondary[0].on.classes: the detector has no label `cars`", "secondary[1] (b): cannot read");
+    assert_has!(text => "secondary[0].runs_on.classes: the detector has no label `cars`", "secondary[1] (b): cannot read");
     let of_third = text.lines().filter(|line| line.contains("secondary[2]"));
     assert_eq!(of_third.count(), 0, "nothing is known of it: {text}");
 }

@@ -188,7 +188,7 @@ fn defaults_of_the_tracker_depend_on_its_type() {
 fn name_of_a_group_stands_for_its_labels_in_every_list() {
     let text = |kept: &str, named: &str| {
         format!(
-            "sources:\n  - name: a\n    uri: /v.mp4\n    classes: [{named}]\n    zones: [{{name: z, coordinates: '0,0,1,0,1,1', objects: [{named}]}}]\ndetector:\n  model: /m\n  classes: [{kept}]\n  groups: {{vehicle: [car, bus]}}\nsecondary: [{{name: s, model: /s, on: {{classes: [{named}]}}}}]\n"
+            "sources:\n  - name: a\n    uri: /v.mp4\n    classes: [{named}]\n    zones: [{{name: z, coordinates: '0,0,1,0,1,1', objects: [{named}]}}]\ndetector:\n  model: /m\n  classes: [{kept}]\n  groups: {{vehicle: [car, bus]}}\nsecondary: [{{name: s, model: /s, runs_on: {{classes: [{named}]}}}}]\n"
         )
     };
     for (kept, named) in [
@@ -206,7 +206,7 @@ fn name_of_a_group_stands_for_its_labels_in_every_list() {
 
 #[test]
 fn secondary_networks_refer_to_each_other_by_their_place() {
-    let networks = "[{name: a, model: /m, on: {secondary: b}}, {name: b, model: /m, on: {classes: [car]}, threshold: 0.4}]";
+    let networks = "[{name: a, model: /m, runs_on: {secondary: b}}, {name: b, model: /m, runs_on: {classes: [car]}, threshold: 0.4}]";
     let config = loaded(&format!("{MINIMAL}secondary: {networks}\n"));
     let [a, b] = config.secondary.as_slice() else {
         panic!("{:?}", config.secondary);

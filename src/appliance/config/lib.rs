@@ -39,6 +39,7 @@ mod publish;
 mod record;
 mod redact;
 mod reference;
+mod renamed;
 mod roi;
 mod rule_edit;
 mod schedule;
@@ -163,9 +164,17 @@ pub struct Config {
     pub tune: TuneConfig,
     /// What is logged.
     pub log: LogConfig,
+    /// What the file should say in another way, one line each.
+    #[key(no_key, read = no_notes)]
+    pub notes: Vec<String>,
     /// Where in the file all this stands.
     #[key(no_key, read = key_spans)]
     pub(crate) key_spans: KeySpans,
+}
+
+/// The loader adds them.
+fn no_notes(_: &Map<'_>) -> Option<Vec<String>> {
+    Some(Vec::new())
 }
 
 fn key_spans(map: &Map<'_>) -> Option<KeySpans> {

@@ -14,7 +14,7 @@ use super::yaml::map::Map;
 use super::yaml::tree::{Spanned, YamlValue};
 use super::{
     Config, MAX_SOURCES, analytics, camera_keys, detector, home_assistant, metrics, other_formats,
-    placeholder, record, secondary, source, template_rules, web,
+    placeholder, record, renamed, secondary, source, template_rules, web,
 };
 
 impl Config {
@@ -113,6 +113,7 @@ impl Config {
 
     pub(super) fn from_document(mut document: Document) -> Result<Self, ConfigError> {
         placeholder::refuse(&mut document, Self::KEYS);
+        let notes = renamed::apply(&mut document);
         let root = document.root();
         let config = root.map(Self::KEYS).and_then(|map| {
             check(&map);
@@ -120,6 +121,9 @@ impl Config {
             resolve_secondary(&map, config.as_mut());
             metrics::check_port(&map, config.as_ref());
             web::check_port(&map, config.as_ref());
+            if let Some(config) = &mut config {
+                config.notes = notes;
+            }
             config
         });
         document.finish(config)

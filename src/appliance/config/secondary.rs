@@ -32,7 +32,7 @@ pub struct SecondaryConfig {
     /// Which objects it runs on. Default: all that are tracked.
     ///
     /// Index in the list of the network on whose findings it runs; `None`: it runs on tracked objects.
-    #[key(value = ValueType::Map(OnKeys::KEYS), read = unresolved)]
+    #[key(name = "runs_on", value = ValueType::Map(OnKeys::KEYS), read = unresolved)]
     pub on: Option<usize>,
     /// Labels of the objects, of the primary detector or of that other network; empty: all.
     #[key(no_key, read = classes)]
@@ -64,7 +64,7 @@ pub struct SecondaryConfig {
     pub threshold: Option<f32>,
 }
 
-/// The keys of `on`.
+/// The keys of `runs_on`.
 #[derive(Section)]
 struct OnKeys {
     /// Run on the findings of this other network: on the boxes of a detector, or on the objects to which a classifier gives one of the classes. Default: on tracked objects.
@@ -77,11 +77,11 @@ struct OnKeys {
 
 /// Its value needs the names of all networks: [`resolve`] sets it.
 fn unresolved(map: &Map<'_>) -> Option<Option<usize>> {
-    OnKeys::from_map(&map.section("on")?).map(|_| None)
+    OnKeys::from_map(&map.section("runs_on")?).map(|_| None)
 }
 
 fn classes(map: &Map<'_>) -> Option<Vec<String>> {
-    OnKeys::from_map(&map.section("on")?).map(|on| on.classes)
+    OnKeys::from_map(&map.section("runs_on")?).map(|on| on.classes)
 }
 
 /// `WIDTHxHEIGHT`, each from 1 to 65535.
@@ -133,18 +133,18 @@ pub(super) fn check_appearance(maps: &[Map<'_>], tracker: &Map<'_>) {
         tracker.invalid("appearance", what, Some(&hint));
         return;
     };
-    let parent_of = |map: &Map<'_>| OnKeys::from_map(&map.section("on")?)?.secondary;
+    let parent_of = |map: &Map<'_>| OnKeys::from_map(&map.section("runs_on")?)?.secondary;
     if parent_of(network).is_some() {
         let what = "tracker.appearance names this network, which runs before there are tracks";
-        let hint = "remove `on.secondary`";
-        network.invalid("on", what, Some(hint));
+        let hint = "remove `runs_on.secondary`";
+        network.invalid("runs_on", what, Some(hint));
     }
     for map in maps {
         if parent_of(map).as_ref() == Some(&wanted) {
             let what =
                 format!("`{wanted}` gives embeddings for tracker.appearance, and no objects");
             map.invalid(
-                "on",
+                "runs_on",
                 &what,
                 Some("run on tracked objects or on another network"),
             );
@@ -167,7 +167,7 @@ fn check_repetitions(maps: &[Map<'_>]) {
 
 /// Index of the network that this one runs on: `Some(None)` for the detector, `None` for a problem.
 fn parent(map: &Map<'_>, names: &[Option<String>]) -> Option<Option<usize>> {
-    let on = map.section("on")?;
+    let on = map.section("runs_on")?;
     let Some(wanted) = OnKeys::from_map(&on)?.secondary else {
         return Some(None);
     };
@@ -205,7 +205,7 @@ fn check_circles(maps: &[Map<'_>], names: &[Option<String>], parents: &[Option<O
             at = next;
             if at == index {
                 let what = format!("it would wait for itself: {}", path.join(" on "));
-                if let Some(on) = map.section("on") {
+                if let Some(on) = map.section("runs_on") {
                     on.invalid(
                         "secondary",
                         &what,
@@ -223,7 +223,7 @@ fn check_labels(map: &Map<'_>, detector: &Map<'_>) {
     let Some(kept) = KeptLabels::of(detector) else {
         return;
     };
-    let Some(on) = map.section("on") else {
+    let Some(on) = map.section("runs_on") else {
         return;
     };
     let (Some(classes), Some(list)) = (on.texts("classes"), on.get("classes")) else {

@@ -248,7 +248,7 @@ fn class_flags(
     let filter = match ClassFilter::with_groups(classes, &network.classes) {
         Err(DetectError::UnknownClass { label, near, .. }) => {
             return Err(PipelineError::SecondaryClass {
-                key: format!("secondary[{index}].on.classes"),
+                key: format!("secondary[{index}].runs_on.classes"),
                 of: match network.on {
                     None => "detector",
                     Some(_) => "network that it stands on",
