@@ -18,12 +18,13 @@ use jetwatch_config::{
     RecordConfig, SourceConfig, SourceUri,
 };
 use jetwatch_detect::{self as detect, DetectorFactory};
-use jetwatch_doctor::{CheckReport, Facts, check_offline, check_recorded};
+use jetwatch_doctor::{CheckReport, CheckResult, Facts, check_offline, check_recorded};
 use jetwatch_pipeline as pipeline;
 use jetwatch_platform::{Machine, Process, SysRoot};
 use jetwatch_publish as publish;
 use jetwatch_source::{NvmmReader, ProcessingPlan, gst};
 use jetwatch_telemetry::{self as telemetry, Recorder};
+use serde_json::json;
 
 use super::doctor::print_result;
 use super::facts;
@@ -53,6 +54,9 @@ pub(super) struct CheckArgs {
     /// With --offline: the facts, written on the box by `jetwatch facts`; by default those of this machine.
     #[arg(long, value_name = "FILE", requires = "offline")]
     facts: Option<PathBuf>,
+    /// Print the results as JSON, in place of lines.
+    #[arg(long)]
+    json: bool,
     /// Use this folder as the system's root, for tests.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
@@ -70,12 +74,22 @@ const MIN_DETECTED_FPS: f32 = 5.0;
 /// Checks everything, prints one line per result, and fails when one check failed.
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     let path = args.file.as_ref().unwrap_or(&args.config);
-    let mut config = Config::load(path)?;
+    let mut lines = CheckReport::new(match args.json {
+        true => |_: &CheckResult| {},
+        false => print_result,
+    });
+    let mut config = match Config::load(path) {
+        Err(error) if args.json => {
+            lines.failed("config", &error.to_string());
+            print_json(&lines);
+            return Ok(Exit::Config);
+        }
+        loaded => loaded?,
+    };
     if args.models {
         config.detector.tensorrt.build = EngineBuild::Allow;
     }
     telemetry::start_logging(log::LevelFilter::Error);
-    let mut lines = CheckReport::new(print_result);
     lines.ok(
         "config",
         &format!(
@@ -117,7 +131,15 @@ pub(super) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
             check_machine(&config, prepared.as_ref(), &args.root, &mut lines);
         }
     }
+    if args.json {
+        print_json(&lines);
+    }
     Ok(Exit::from_checks(lines.is_ok()))
+}
+
+fn print_json(lines: &CheckReport) {
+    let document = json!({ "ok": lines.is_ok(), "results": lines.all() });
+    println!("{document:#}");
 }
 
 /// Checks what is outside of the file and its networks: sources, brokers, folders and addresses.

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use support::clips;
 use support::daemon::{
     Setup, Signal, exits, finish, jetwatch, json_lines_config, of_kind, signal, start, stderr,
@@ -168,6 +169,26 @@ fn a_wrong_configuration_is_exit_78_with_every_problem() {
         Setup::new("sources:\n  - name: a b\n    uri: ftp://x\ndetector:\n  backend: magic\n");
     let text = exits(78, &mut setup.command("run")).err;
     assert_has!(text => "jetwatch.yaml:2", "jetwatch.yaml:3", "jetwatch.yaml:5", "detector.backend");
+}
+
+#[test]
+fn check_prints_json_for_programs() {
+    let check = |code: i32, yaml: &str| -> Value {
+        let setup = Setup::new(yaml);
+        let arguments = ["--file-only", "--json"];
+        let printed = exits(code, setup.command("check").args(arguments));
+        serde_json::from_str(&printed.out)
+            .unwrap_or_else(|error| panic!("{error}: {}", printed.out))
+    };
+    let good = check(0, &json_lines_config(SCENE));
+    assert_eq!(good["ok"], true);
+    assert_eq!(good["results"][0]["state"], "ok");
+    assert_eq!(good["results"][0]["what"], "config");
+    let wrong = check(78, "sources: []\n");
+    assert_eq!(wrong["ok"], false);
+    assert_eq!(wrong["results"][0]["state"], "wrong");
+    let text = wrong["results"][0]["text"].as_str().expect("a text");
+    assert_has!(text => "sources");
 }
 
 #[test]
