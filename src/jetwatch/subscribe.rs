@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `jetwatch subscribe`: prints the messages of a broker.
 
+use std::fs;
 use std::io::{ErrorKind, Write, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -38,10 +39,17 @@ pub(super) struct SubscribeArgs {
     /// Stop after this time, such as 20s or 5m.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
+    /// Write pictures and other messages that are no text to files in this folder, the newest of each topic.
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
 }
 
 /// Prints one line `topic payload` for each message until it is stopped.
 pub(super) fn run(args: &SubscribeArgs) -> anyhow::Result<Exit> {
+    if let Some(folder) = &args.save {
+        fs::create_dir_all(folder)
+            .with_context(|| format!("--save: cannot create {}", folder.display()))?;
+    }
     let stop = StopToken::default();
     signals::listen(stop.clone(), || {})?;
     let mqtt = mqtt_config(args)?;
@@ -63,7 +71,11 @@ pub(super) fn run(args: &SubscribeArgs) -> anyhow::Result<Exit> {
                 let Some((topic, payload)) = next else {
                     break;
                 };
-                let printed = writeln!(stdout(), "{topic} {}", String::from_utf8_lossy(&payload));
+                let text = match std::str::from_utf8(&payload) {
+                    Ok(text) => text.to_owned(),
+                    Err(_) => binary(args.save.as_deref(), &topic, &payload)?,
+                };
+                let printed = writeln!(stdout(), "{topic} {text}");
                 match printed {
                     Ok(()) => {}
                     // The reader has closed the pipe.
@@ -77,6 +89,28 @@ pub(super) fn run(args: &SubscribeArgs) -> anyhow::Result<Exit> {
         }
     }
     Ok(Exit::Success)
+}
+
+/// A payload that is no text, in words; it is written to `folder`, where there is one.
+fn binary(folder: Option<&Path>, topic: &str, payload: &[u8]) -> anyhow::Result<String> {
+    let (what, extension) = match payload {
+        [0xff, 0xd8, 0xff, ..] => ("JPEG picture", "jpg"),
+        [0x89, b'P', b'N', b'G', ..] => ("PNG picture", "png"),
+        _ => ("no text", "bin"),
+    };
+    let text = format!("({what}, {} bytes)", payload.len());
+    let Some(folder) = folder else {
+        return Ok(text);
+    };
+    let is_plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    let name: String = topic
+        .chars()
+        .map(|c| if is_plain(c) { c } else { '-' })
+        .collect();
+    let path = folder.join(format!("{name}.{extension}"));
+    jetwatch_files::write(&path, payload)
+        .with_context(|| format!("--save: cannot write {}", path.display()))?;
+    Ok(format!("{text} in {}", path.display()))
 }
 
 fn mqtt_config(args: &SubscribeArgs) -> anyhow::Result<MqttConfig> {
@@ -107,4 +141,25 @@ fn mqtt_config(args: &SubscribeArgs) -> anyhow::Result<MqttConfig> {
         spool: SpoolConfig::default(),
         also: Vec::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_is_told_by_kind_and_size() {
+        let jpeg = [0xff, 0xd8, 0xff, 0xe0];
+        let told = |payload: &[u8]| binary(None, "a", payload).expect("nothing is written");
+        assert_eq!(told(&jpeg), "(JPEG picture, 4 bytes)");
+        assert_eq!(told(&[0xff]), "(no text, 1 bytes)");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let text = binary(Some(folder.path()), "jetwatch/../gate/snapshot", &jpeg);
+        let path = folder.path().join("jetwatch-..-gate-snapshot.jpg");
+        assert!(
+            text.expect("written")
+                .ends_with(&path.display().to_string())
+        );
+        assert_eq!(fs::read(path).expect("written"), jpeg);
+    }
 }
