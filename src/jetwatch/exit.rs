@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Exit codes, and the panic handler.
 
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use jetwatch_config::ConfigError;
@@ -9,6 +11,8 @@ use jetwatch_detect::engines::EngineError;
 use jetwatch_nsys::profile::ProfileError;
 use jetwatch_pipeline::PipelineError;
 use jetwatch_telemetry::{with_causes, with_error_prefix};
+
+use super::CONFIG_FILE;
 
 /// Printed below `--help`, and part of the README.
 pub(super) const HELP: &str = "\
@@ -69,7 +73,11 @@ impl From<Exit> for ExitCode {
 pub(super) fn report(error: &anyhow::Error) -> Exit {
     eprintln!(
         "{}",
-        with_error_prefix(&format!("jetwatch: {}", with_causes(error.as_ref())))
+        with_error_prefix(&format!(
+            "jetwatch: {}{}",
+            with_causes(error.as_ref()),
+            hint(error)
+        ))
     );
     if error.downcast_ref::<ConfigError>().is_some() {
         return Exit::Config;
@@ -102,6 +110,18 @@ pub(super) fn report(error: &anyhow::Error) -> Exit {
         Exit::Config
     } else {
         Exit::Failure
+    }
+}
+
+/// What to do where the configuration that no one has named is not there.
+fn hint(error: &anyhow::Error) -> &'static str {
+    match error.downcast_ref::<ConfigError>() {
+        Some(ConfigError::Unreadable { path, source })
+            if path == Path::new(CONFIG_FILE) && source.kind() == io::ErrorKind::NotFound =>
+        {
+            "; name a configuration with --config, such as examples/minimal.yaml of a checkout, or run `jetwatch demo`"
+        }
+        _ => "",
     }
 }
 

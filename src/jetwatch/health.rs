@@ -89,7 +89,8 @@ fn judge(args: &HealthArgs, path: &std::path::Path) -> Verdict {
         Ok(Some(report)) => report,
         Ok(None) => {
             let text = format!(
-                "no daemon runs that writes {}; start it, or name its configuration with --config",
+                "no daemon runs that writes {0}; start it, or name its configuration with --config. One that was started by hand writes it \
+                 with `jetwatch run --health FILE`, for `jetwatch health --file FILE`",
                 path.display()
             );
             return Verdict::NoDaemon(text);

@@ -47,7 +47,15 @@ pub fn check_spool(config: &MqttConfig) -> SpoolCheck {
                 if error.is_unavailable() && !is_given =>
             {
                 let text = format!("some messages wait in memory only: {error}");
-                return SpoolCheck::Unknown(text);
+                // The daemon runs so, and the package makes the folders.
+                return match missing_parent(&paths) {
+                    Some(folder) => SpoolCheck::Ok(format!(
+                        "messages wait in memory only: there is no {}, which the package makes; to keep them elsewhere, name \
+                         folders in publish.mqtt.spool",
+                        folder.display()
+                    )),
+                    None => SpoolCheck::Unknown(text),
+                };
             }
             FolderProblem::Front(error) | FolderProblem::Back(error) => {
                 return SpoolCheck::Failed(error.to_string());
@@ -60,6 +68,12 @@ pub fn check_spool(config: &MqttConfig) -> SpoolCheck {
         "{} can be written; {bytes} bytes in it",
         names(&folders)
     ))
+}
+
+/// The first folder around one of `paths` that does not exist.
+fn missing_parent<'p>(paths: &[&'p Path]) -> Option<&'p Path> {
+    let mut parents = paths.iter().filter_map(|path| path.parent()?.parent());
+    parents.find(|parent| !parent.exists())
 }
 
 fn names(folders: &Folders) -> String {
