@@ -10,10 +10,13 @@ again, so a message may arrive twice. A track event is identified by `id`, `type
     <prefix>/<device>/<source>/events           JSON: one step of a track (new, update, end)
     <prefix>/<device>/<source>/analytics        JSON: zones, lines, directions, objects at rest
 """
+import argparse
 import json
-import sys
 
-import paho.mqtt.client as mqtt
+try:
+    import paho.mqtt.client as mqtt
+except ImportError:
+    mqtt = None  # --help works without it
 
 FILTERS = [
     ("jetwatch/+/+/counts/+", 1),
@@ -44,10 +47,19 @@ def on_message(client, userdata, message):
         print(f"{device} {source}: {body['type']} {body['name'] or ''} {body['label'] or ''}")
 
 
+parser = argparse.ArgumentParser(description="Prints the counts, track events and analytics events of all devices.")
+parser.add_argument("host", nargs="?", default="127.0.0.1", help="host name or address of the broker (default: %(default)s)")
+parser.add_argument("port", nargs="?", type=int, default=1883, help="port of the broker (default: %(default)s)")
+arguments = parser.parse_args()
+if not hasattr(mqtt, "CallbackAPIVersion"):
+    parser.exit(1, "subscriber.py: needs paho-mqtt 2; run: pip install paho-mqtt\n")
 client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
 client.on_connect = on_connect
 client.on_message = on_message
-host = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1"
-port = int(sys.argv[2]) if len(sys.argv) > 2 else 1883
-client.connect(host, port, keepalive=30)
-client.loop_forever()
+try:
+    client.connect(arguments.host, arguments.port, keepalive=30)
+    client.loop_forever()
+except OSError as error:
+    parser.exit(1, f"subscriber.py: cannot connect to {arguments.host}:{arguments.port}: {error}\n")
+except KeyboardInterrupt:
+    pass
