@@ -127,14 +127,21 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// One trial of `count` streams, each of which should give `rate` frames per second.
-    fn run(&mut self, count: usize, rate: Option<f64>) -> anyhow::Result<&Trial> {
+    /// # Errors
+    /// A signal has stopped the series.
+    fn check_stop(&self) -> anyhow::Result<()> {
         if self.stop.is_stopped() {
             bail!(
                 "stopped by a signal; what was measured before is in {}",
                 self.args.output.display()
             );
         }
+        Ok(())
+    }
+
+    /// One trial of `count` streams, each of which should give `rate` frames per second.
+    fn run(&mut self, count: usize, rate: Option<f64>) -> anyhow::Result<&Trial> {
+        self.check_stop()?;
         let number = self
             .trials
             .iter()
@@ -158,9 +165,11 @@ impl Runner<'_> {
             self.machine = machine_of(document);
             TrialResult::deserialize(&document["trial"]).context("the trial has written no counts")
         });
+        // What a trial says that was stopped in its middle is about the stop.
+        self.check_stop()?;
         let trial = match result {
             // One stream must run; more of them may be more than the machine can hold.
-            Err(error) if count == 1 || self.trials.is_empty() || self.stop.is_stopped() => {
+            Err(error) if count == 1 || self.trials.is_empty() => {
                 return Err(error.context(format!("a trial of {count} streams cannot run")));
             }
             Err(error) => Trial::failed(count, folder, format!("{error:#}")),
