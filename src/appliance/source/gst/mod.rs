@@ -190,7 +190,6 @@ impl Source for GstSource {
         loop {
             let built = build::build(&self.config, context, self.needs_relay)?;
             let (late, kept) = (&self.late, &mut self.kept);
-            kept.is_repeat = !is_first;
             let announce = || {
                 if is_first {
                     first_frame();

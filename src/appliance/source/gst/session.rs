@@ -43,8 +43,8 @@ pub(super) struct Kept {
     keep_alive: KeepAlive,
     /// Warnings of elements, and what is said of a session.
     log: FailureLog,
-    /// The session plays a file once more, which was described before.
-    pub(super) is_repeat: bool,
+    /// The plan of the newest session, with its notes: it is logged once, and when it changes.
+    plan: String,
     /// It was looked whether the file is cut.
     is_whole_known: bool,
 }
@@ -331,10 +331,13 @@ impl Session<'_> {
     fn confirm(&mut self) -> Result<(), SourceError> {
         let found = introspect::elements_upstream(self.built);
         let plan = introspect::plan(&found, self.built);
-        if !self.kept.is_repeat {
-            log::info!(source = self.context.name.as_str(); "{plan}");
-            for note in &plan.notes {
-                log::info!(source = self.context.name.as_str(); "{note}");
+        let lines: Vec<String> = std::iter::once(plan.to_string())
+            .chain(plan.notes.iter().map(ToString::to_string))
+            .collect();
+        let text = lines.join("\n");
+        if text != std::mem::replace(&mut self.kept.plan, text.clone()) {
+            for line in lines {
+                log::info!(source = self.context.name.as_str(); "{line}");
             }
         }
         let codec_threads = &self.built.diagnostics.codec_threads;
