@@ -216,7 +216,7 @@ impl Writer {
             if counts.lost > *lost {
                 let images = counts.lost - *lost;
                 *lost = counts.lost;
-                log::warn!(source = recorded.label.source.as_str(), images; "images are missing in clips: the disk is too slow");
+                log::warn!(source = recorded.label.source.as_str(), images; "images are missing in clips: they came faster than they were written; the disk is too slow, or a file is read faster than it plays (playback_fps)");
             }
         }
     }
