@@ -60,7 +60,7 @@ families! {
     SOURCE_UP: "jetwatch_source_up", Gauge, ["source"],
         "Whether the source is online. A file that has ended is not.";
     SOURCE_FRAMES: "jetwatch_source_frames_total", Counter, ["source", "outcome"],
-        "Frames by what became of them: detected went through the network, carried skipped it (interval) while the tracker predicted, dropped were replaced by newer ones, skipped came faster than max_fps.";
+        "Frames by what became of them: detected went through the network, carried passed it by (interval) while the tracker predicted, which messages count in skipped_frames; dropped were replaced by newer ones; skipped here came faster than max_fps.";
     SOURCE_LAST_FRAME: "jetwatch_source_last_frame_timestamp_seconds", Gauge, ["source"],
         "Arrival of the newest frame that was processed. Present after the first.";
     SOURCE_RECONNECTS: "jetwatch_source_reconnects_total", Counter, ["source"],
