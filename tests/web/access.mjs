@@ -13,7 +13,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const READY = { live: ".tile[data-pictures]", events: ".list .event", "zones/gate": ".shape", machine: ".plots svg" };
 
 /** Findings that keep someone out, as texts. */
-async function serious(page) {
+export async function serious(page) {
   await page.evaluate(AXE);
   return page.evaluate(async () => {
     const found = await window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] });
