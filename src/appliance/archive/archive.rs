@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The archive: one folder, opened by the one process that writes, or beside it.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -17,6 +18,7 @@ use super::folder::{self, Space};
 use super::heal::{self, Difference, Healed};
 use super::index::Index;
 use super::item::{Item, MediaId, MediaState, NewItem};
+use super::objects::Object;
 use super::pending::{Finish, Pending};
 use super::query::Query;
 use super::retention::{Limits, RemovalReason};
@@ -40,6 +42,8 @@ struct Shared {
     folder: OnceLock<PathBuf>,
     /// `None`: it could not be opened yet.
     index: Mutex<Option<Index>>,
+    /// Objects that are not written yet. Locked before the index.
+    noted: Mutex<VecDeque<Object>>,
     limits: Limits,
     is_full: AtomicBool,
     observer: OnceLock<Observer>,
@@ -83,12 +87,24 @@ impl Archive {
                 given: folder.to_owned(),
                 folder: OnceLock::new(),
                 index: Mutex::new(None),
+                noted: Mutex::default(),
                 limits,
                 is_full: AtomicBool::new(false),
                 observer: OnceLock::new(),
                 lock: OnceLock::new(),
             }),
         }
+    }
+
+    pub(super) fn with_memory(index: Index) -> Self {
+        let archive = Self::closed(Path::new(""), Limits::default());
+        archive.set_open(PathBuf::new(), index, None);
+        archive
+    }
+
+    /// Objects that are not written yet.
+    pub(super) fn pending(&self) -> &Mutex<VecDeque<Object>> {
+        &self.shared.noted
     }
 
     fn set_open(&self, folder: PathBuf, index: Index, lock: Option<File>) {
@@ -115,10 +131,10 @@ impl Archive {
         let closed = || ArchiveError::Closed {
             path: self.shared.given.clone(),
         };
-        let opened = Arc::into_inner(opened.shared).ok_or_else(closed)?;
-        let (folder, index) = (opened.folder.into_inner(), opened.index.into_inner());
+        let mut opened = Arc::into_inner(opened.shared).ok_or_else(closed)?;
+        let (folder, index) = (opened.folder.take(), opened.index.get_mut().take());
         let (folder, index) = folder.zip(index).ok_or_else(closed)?;
-        self.set_open(folder, index, opened.lock.into_inner());
+        self.set_open(folder, index, opened.lock.take());
         Ok(healed)
     }
 
@@ -431,6 +447,18 @@ impl Archive {
     fn notify(&self, item: &Item) {
         if let Some(observer) = self.shared.observer.get() {
             observer(item);
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let objects = std::mem::take(&mut *self.noted.lock());
+        let Some(index) = self.index.get_mut() else {
+            return;
+        };
+        if let Err(error) = index.write_objects(&objects) {
+            log::warn!("the last objects are not in the archive: {error}");
         }
     }
 }

@@ -9,6 +9,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, params}
 
 use super::error::{ArchiveError, io_error};
 use super::item::{Item, MediaId, MediaKind, MediaState};
+use super::objects::{MAX_IN_MEMORY, MAX_OBJECTS};
 use super::query::Query;
 use super::retention::RemovalReason;
 
@@ -37,13 +38,15 @@ const TABLE: &str = "
     CREATE INDEX unannounced ON items (id) WHERE announced = 0;
 ";
 
-const COLUMNS: &str = "id, kind, state, source, from_us, to_us, bytes, label, tracks, zones, region, \
+pub(super) const COLUMNS: &str = "id, kind, state, source, from_us, to_us, bytes, label, tracks, zones, region, \
      pinned, incomplete, reason, path";
 
 /// The open index.
 pub(crate) struct Index {
     pub(crate) connection: Connection,
     path: PathBuf,
+    /// Most objects that it holds.
+    pub(super) max_objects: usize,
 }
 
 /// Why an index is put aside.
@@ -57,6 +60,28 @@ impl Index {
     /// Opens the index of the one process that writes; one that is missing or cannot be used is made, and its predecessor put aside
     /// under the returned name.
     pub(crate) fn open(folder: &Path) -> Result<(Self, Option<PathBuf>), ArchiveError> {
+        let (index, put_aside) = Self::open_files(folder)?;
+        index.add_objects()?;
+        Ok((index, put_aside))
+    }
+
+    /// An index of no files, in memory.
+    pub(crate) fn in_memory() -> Result<Self, ArchiveError> {
+        let path = PathBuf::from(":memory:");
+        let connection =
+            Connection::open_in_memory().map_err(|source| index_error(&path, source))?;
+        let index = Self {
+            connection,
+            path,
+            max_objects: MAX_IN_MEMORY,
+        };
+        index.create()?;
+        index.add_objects()?;
+        Ok(index)
+    }
+
+    /// As [`open`](Self::open), without what is known of objects.
+    fn open_files(folder: &Path) -> Result<(Self, Option<PathBuf>), ArchiveError> {
         let path = folder.join(FILE);
         let is_new = !path.exists();
         let unusable = match Self::open_existing(&path, true) {
@@ -110,8 +135,12 @@ impl Index {
             Ok((connection, version))
         };
         let (connection, version) = open().map_err(|source| index_error(path, source))?;
-        let path = path.to_owned();
-        Ok((Self { connection, path }, version))
+        let index = Self {
+            connection,
+            path: path.to_owned(),
+            max_objects: MAX_OBJECTS,
+        };
+        Ok((index, version))
     }
 
     fn create(&self) -> Result<(), ArchiveError> {
@@ -266,7 +295,7 @@ impl Index {
 }
 
 /// A row; `None` for one that another program wrote: it is as if it were not there.
-fn item(row: &Row<'_>) -> rusqlite::Result<Option<Item>> {
+pub(super) fn item(row: &Row<'_>) -> rusqlite::Result<Option<Item>> {
     let text = |column| row.get::<_, String>(column);
     let (Some(id), Some(kind), Some(state)) = (
         MediaId::parse(&text(0)?),
@@ -299,7 +328,7 @@ fn item(row: &Row<'_>) -> rusqlite::Result<Option<Item>> {
     }))
 }
 
-fn json(value: &impl serde::Serialize) -> String {
+pub(super) fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("texts and finite numbers")
 }
 

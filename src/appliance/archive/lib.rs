@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Snapshots, clips and recordings on disk: files, an index of them, and when they are deleted.
 //!
+//! [`Archive::note`] takes objects that were seen, and [`Archive::objects`] lists them with the files that show them.
+//!
 //! [`Archive`] is one folder. [`Archive::begin`] makes a file, [`Pending`] writes it, and [`Pending::finish`] puts it into the index as
 //! complete; [`Archive::items`] lists what there is, [`Archive::enforce`] deletes what is too old or too much. The crate knows no
 //! video, no message and no configuration; it has no threads. Every call may block on the device: none belongs on a thread of
@@ -26,6 +28,7 @@ mod folder;
 mod heal;
 mod index;
 mod item;
+mod objects;
 mod pending;
 mod query;
 mod retention;
@@ -37,6 +40,7 @@ pub use error::{ArchiveError, is_no_space};
 pub use folder::Space;
 pub use heal::{Difference, Healed};
 pub use item::{BoundingBox, Item, MediaId, MediaKind, MediaState, NewItem, utc};
+pub use objects::{Activity, Facets, Object, ObjectQuery};
 pub use pending::{Finish, Pending};
 pub use query::Query;
 pub use retention::{KindUsage, Limits, RemovalReason, SourceUsage, Usage};

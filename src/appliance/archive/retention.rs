@@ -147,6 +147,7 @@ impl Archive {
         {
             let old = self.removable("to_us < ?", &[micros(limit).into()], "to_us, id")?;
             self.remove_all(old, RemovalReason::Age, now, u64::MAX, &mut removed)?;
+            self.forget_objects(limit)?;
         }
         if let Some(max) = limits.max_bytes_per_source {
             for (source, bytes) in self.with_index(Index::bytes_by_source)? {
@@ -177,6 +178,7 @@ impl Archive {
                 "DELETE FROM items WHERE state = 'removed' AND announced = 1 AND removed_us < ?";
             index.execute(sql, [limit])
         })?;
+        self.write_noted()?;
         Ok(removed)
     }
 

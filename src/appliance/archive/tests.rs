@@ -511,3 +511,203 @@ fn kill_at_any_time_leaves_what_the_next_start_heals() {
     }
     assert!(healed_times > 0, "no kill came while it wrote");
 }
+
+/// An object of `gate` that was seen for 5 s from `from` on.
+fn seen(id: &str, from: SystemTime) -> Object {
+    Object {
+        id: id.to_owned(),
+        source: "gate".to_owned(),
+        label: Some("person".to_owned()),
+        from,
+        to: Some(from + Duration::from_secs(5)),
+        score: Some(0.5),
+        zones: vec!["door".to_owned()],
+        is_reviewed: false,
+        details: "{}".to_owned(),
+    }
+}
+
+/// Ids of the objects that `query` finds, with the number of the files of each.
+fn found(archive: &Archive, query: ObjectQuery) -> Vec<(String, usize)> {
+    let query = ObjectQuery {
+        limit: 100,
+        ..query
+    };
+    let objects = archive.objects(&query).expect("listed");
+    let title = |(object, files): (Object, Vec<Item>)| (object.id, files.len());
+    objects.into_iter().map(title).collect()
+}
+
+#[test]
+fn objects_have_one_row_each_with_all_their_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (archive, _) = open(folder.path(), Limits::default());
+    let track = "1.000000-gate-1";
+    // A clip that is discarded leaves nothing.
+    let new = NewItem {
+        tracks: vec!["none".to_owned()],
+        ..NewItem::new(MediaKind::Clip, "gate", day(1))
+    };
+    archive.begin(new).expect("begun").discard().expect("gone");
+    let clip = add(&archive, MediaKind::Clip, "gate", day(1), 100);
+    add(&archive, MediaKind::Snapshot, "gate", day(1), 50);
+    add(&archive, MediaKind::Continuous, "gate", day(1), 50);
+    assert_eq!(
+        found(&archive, ObjectQuery::default()),
+        [(track.to_owned(), 2)]
+    );
+    // What the pipeline notes takes the place of what the files say; it waits in memory.
+    archive.note(seen(track, day(2)));
+    archive.note(seen("other", day(3)));
+    let all = [("other".to_owned(), 0), (track.to_owned(), 2)];
+    assert_eq!(found(&archive, ObjectQuery::default()), all);
+    let (object, _) = archive
+        .objects(&ObjectQuery {
+            before: Some("other".to_owned()),
+            limit: 1,
+            ..ObjectQuery::default()
+        })
+        .expect("listed")
+        .remove(0);
+    assert_eq!(object, seen(track, day(2)));
+    for (query, count) in [
+        (
+            ObjectQuery {
+                source: Some("yard".to_owned()),
+                ..ObjectQuery::default()
+            },
+            0,
+        ),
+        (
+            ObjectQuery {
+                label: Some("person".to_owned()),
+                ..ObjectQuery::default()
+            },
+            2,
+        ),
+        (
+            ObjectQuery {
+                zone: Some("door".to_owned()),
+                ..ObjectQuery::default()
+            },
+            2,
+        ),
+        (
+            ObjectQuery {
+                zone: Some("yard".to_owned()),
+                ..ObjectQuery::default()
+            },
+            0,
+        ),
+        (
+            ObjectQuery {
+                from: Some(day(3)),
+                ..ObjectQuery::default()
+            },
+            1,
+        ),
+        (
+            ObjectQuery {
+                to: Some(day(3)),
+                ..ObjectQuery::default()
+            },
+            1,
+        ),
+    ] {
+        assert_eq!(found(&archive, query.clone()).len(), count, "{query:?}");
+    }
+    let marked = archive.review(&["other".to_owned(), "none".to_owned()], true);
+    assert_eq!(marked.expect("marked"), 1);
+    let is_new = ObjectQuery {
+        is_new: true,
+        ..ObjectQuery::default()
+    };
+    assert_eq!(found(&archive, is_new), all[1..]);
+    let facets = archive.facets().expect("read");
+    assert_eq!((facets.labels.len(), facets.zones.len()), (1, 1));
+    // An object outlives its files.
+    archive
+        .remove(&clip.id, RemovalReason::Operator)
+        .expect("removed");
+    assert_eq!(found(&archive, ObjectQuery::default())[1].1, 1);
+    let day_2 = archive.activity(day(2), day(4), 48).expect("read");
+    assert_eq!(day_2["gate"].objects, [(0, 1), (24, 1)]);
+    assert_eq!(day_2["gate"].video, []);
+    let day_1 = archive.activity(day(1), day(2), 24).expect("read");
+    assert_eq!(
+        day_1["gate"].video,
+        [(day(1), day(1) + Duration::from_secs(5))]
+    );
+}
+
+#[test]
+fn objects_are_kept_over_a_restart_and_found_in_files_of_earlier_versions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (archive, _) = open(folder.path(), Limits::default());
+    add(&archive, MediaKind::Clip, "gate", day(1), 100);
+    archive.note(seen("noted", day(2)));
+    drop(archive);
+    let (archive, _) = open(folder.path(), Limits::default());
+    let all = [("noted".to_owned(), 0), ("1.000000-gate-1".to_owned(), 1)];
+    assert_eq!(found(&archive, ObjectQuery::default()), all);
+    drop(archive);
+    // As an earlier version has left it.
+    let connection = rusqlite::Connection::open(folder.path().join("index.sqlite"));
+    let connection = connection.expect("opened");
+    let sql = "DROP TRIGGER file_added; DROP TRIGGER file_found; DROP TRIGGER file_changed; DROP TRIGGER file_forgotten; \
+               DROP TABLE objects; DROP TABLE object_details; DROP TABLE object_files;";
+    connection.execute_batch(sql).expect("dropped");
+    drop(connection);
+    let (archive, healed) = open(folder.path(), Limits::default());
+    assert!(healed.is_nothing(), "{healed}");
+    assert_eq!(found(&archive, ObjectQuery::default()), all[1..]);
+    // An index that is lost: the file is an object of its own.
+    drop(archive);
+    fs::write(folder.path().join("index.sqlite"), "no index").expect("written");
+    let (archive, _) = open(folder.path(), Limits::default());
+    assert_eq!(found(&archive, ObjectQuery::default()).len(), 1);
+    assert_eq!(found(&archive, ObjectQuery::default())[0].1, 1);
+}
+
+#[test]
+fn old_objects_without_files_leave_with_their_age() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let limits = Limits {
+        max_age: Some(DAY),
+        ..Limits::default()
+    };
+    let (archive, _) = open(folder.path(), limits);
+    let pinned = add(&archive, MediaKind::Clip, "gate", day(1), 100);
+    archive.pin(&pinned.id, true).expect("pinned");
+    archive.note(seen("old", day(1)));
+    archive.note(seen("new", day(5)));
+    archive.enforce(day(5)).expect("enforced");
+    archive.enforce(day(5)).expect("enforced");
+    let left = [("new".to_owned(), 0), ("1.000000-gate-1".to_owned(), 1)];
+    assert_eq!(found(&archive, ObjectQuery::default()), left);
+}
+
+#[test]
+fn objects_in_memory_are_limited() {
+    let archive = Archive::in_memory().expect("memory");
+    for number in 0..5000_u64 {
+        archive.note(seen(
+            &number.to_string(),
+            day(1) + Duration::from_secs(number),
+        ));
+        if number % 1000 == 0 {
+            archive.write_noted().expect("written");
+        }
+    }
+    archive.write_noted().expect("written");
+    let all = ObjectQuery {
+        limit: 1000,
+        ..ObjectQuery::default()
+    };
+    assert_eq!(archive.objects(&all).expect("listed")[0].0.id, "4999");
+    let last = ObjectQuery {
+        to: Some(day(1) + Duration::from_secs(3000)),
+        ..all
+    };
+    assert_eq!(archive.objects(&last).expect("listed").len(), 0);
+}
