@@ -309,6 +309,9 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
         let change = json!({"old": half, "new": half}).to_string();
         let first = json!({"secret": half, "user": "anna", "password": half}).to_string();
         let pin = format!("{{\"pinned\": true{}}}", " ".repeat(MAX_BODY - 20));
+        let ids: Vec<String> = (0..1000).map(|number| format!("{number:060}")).collect();
+        let marks = json!({"ids": ids, "reviewed": true}).to_string();
+        assert!(marks.len() < MAX_BODY, "{}", marks.len());
         let get = |path: &str| self.request("GET", path, "", 0);
         let often = [CLIENTS, 8];
         let plain = "all headers";
@@ -321,12 +324,13 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
             "/api/history",
             "/api/log",
             "/api/info",
+            "/api/objects/facets",
             "/api/doctor",
             "/api/support",
         ] {
             rows.push(row(&format!("GET {path}"), plain, get(path), often));
         }
-        for path in ["/api/events", "/api/media"] {
+        for path in ["/api/events", "/api/media", "/api/objects"] {
             let request = get(&format!("{path}?{query}"));
             rows.push(row(
                 &format!("GET {path}"),
@@ -335,6 +339,12 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
                 often,
             ));
         }
+        rows.push(row(
+            "GET /api/activity",
+            "all time in 288 parts",
+            get("/api/activity?from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&parts=288"),
+            often,
+        ));
         for (path, input, stream, clients) in [
             ("/api/live", "48 streams", "/api/live".to_owned(), 48),
             (
@@ -423,6 +433,14 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
                 2,
             ),
             ("/api/media/{}/pin", "64 KiB", &pin_path, &pin, 0, 8),
+            (
+                "/api/objects/reviewed",
+                "1000 objects, 64 KiB",
+                "/api/objects/reviewed",
+                &marks,
+                0,
+                8,
+            ),
             (
                 "/api/doctor",
                 "started again and again",

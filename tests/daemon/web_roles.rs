@@ -27,7 +27,7 @@ const ADMINISTRATOR: [u16; 7] = [401, 403, 403, 403, 403, 403, 200];
 const RULES: &str = r#"{"zones": [], "lines": []}"#;
 
 #[rustfmt::skip]
-const TABLE: [Row; 26] = [
+const TABLE: [Row; 30] = [
     // A body that is none: no attempt is counted.
     ("POST", "/api/login", "{}", [400; 7]),
     ("POST", "/api/first-user", "{}", [400; 7]),
@@ -48,6 +48,10 @@ const TABLE: [Row; 26] = [
     ("GET", "/api/sources/{}/rules", "", VIEWER),
     ("POST", "/api/sources/{}/rules", RULES, OPERATOR),
     ("PUT", "/api/sources/{}/rules", RULES, OPERATOR),
+    ("GET", "/api/objects", "", VIEWER),
+    ("GET", "/api/objects/facets", "", VIEWER),
+    ("POST", "/api/objects/reviewed", r#"{"ids": ["1"], "reviewed": true}"#, OPERATOR),
+    ("GET", "/api/activity", "", VIEWER),
     ("GET", "/api/media", "", VIEWER),
     ("GET", "/api/media/{}/snapshot.jpg", "", VIEWER),
     ("GET", "/api/media/{}/clip.mp4", "", VIEWER),

@@ -7,12 +7,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use jetwatch_config::{Config, WebConfig, WebRole};
 use jetwatch_web::{
-    Backend, Hub, MediaContent, MediaLibrary, MediaPage, MediaPart, MediaQuery, PictureBoard,
-    RuleEdit, RuleOutcome, RulesRequest, Scope, Users, WebServer,
+    Backend, Hub, MediaContent, MediaLibrary, MediaPage, MediaPart, MediaQuery, ObjectLibrary,
+    ObjectPage, ObjectQuery, PictureBoard, RuleEdit, RuleOutcome, RulesRequest, Scope, Users,
+    WebServer,
 };
 use serde_json::{Value, json};
 
@@ -59,8 +60,33 @@ impl Backend for Double {
         json!({})
     }
 
+    fn objects(&self) -> Option<&dyn ObjectLibrary> {
+        Some(self)
+    }
+
     fn media(&self) -> Option<&dyn MediaLibrary> {
         Some(self)
+    }
+}
+
+impl ObjectLibrary for Double {
+    fn objects(&self, query: &ObjectQuery) -> ObjectPage {
+        ObjectPage {
+            items: vec![json!({"id": "1", "before": query.before})],
+            ..ObjectPage::default()
+        }
+    }
+
+    fn facets(&self) -> Value {
+        json!({"sources": [], "labels": [], "zones": []})
+    }
+
+    fn activity(&self, _: SystemTime, _: SystemTime, _: u32) -> Value {
+        json!({})
+    }
+
+    fn review(&self, ids: &[String], _: bool) -> Result<usize, String> {
+        Ok(ids.len())
     }
 }
 

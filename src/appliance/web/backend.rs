@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::media::{LiveStreams, MediaLibrary};
+use super::media::{LiveStreams, MediaLibrary, ObjectLibrary};
 
 /// The daemon, as the page sees it. Methods may read files; they are called on a thread that may block.
 pub trait Backend: Send + Sync {
@@ -34,6 +34,11 @@ pub trait Backend: Send + Sync {
 
     /// The kept snapshots and clips; `None`: none are kept.
     fn media(&self) -> Option<&dyn MediaLibrary> {
+        None
+    }
+
+    /// The objects that were seen; `None`: they cannot be read yet.
+    fn objects(&self) -> Option<&dyn ObjectLibrary> {
         None
     }
 

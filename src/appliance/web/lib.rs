@@ -27,7 +27,7 @@ pub use http::{EndpointSummary, endpoints};
 pub use hub::{Hub, StatsPoint, TrackStep};
 pub use media::{
     LiveStream, LiveStreams, MediaContent, MediaLibrary, MediaPage, MediaPart, MediaQuery,
-    MediaSort, OpenedStream,
+    MediaSort, ObjectLibrary, ObjectPage, ObjectQuery, OpenedStream,
 };
 pub use pictures::{CameraSlot, Picture, PictureBoard};
 pub use server::{WebServer, check};

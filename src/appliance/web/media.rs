@@ -85,6 +85,61 @@ pub trait MediaLibrary: Send + Sync {
     fn usage(&self) -> serde_json::Value;
 }
 
+/// Which objects are wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ObjectQuery {
+    /// The one of this identity only.
+    pub id: Option<String>,
+    /// Of this source only.
+    pub source: Option<String>,
+    /// Of this label only.
+    pub label: Option<String>,
+    /// That passed this zone or line only.
+    pub zone: Option<String>,
+    /// Begun at this time or later.
+    pub from: Option<SystemTime>,
+    /// Begun before this time.
+    pub to: Option<SystemTime>,
+    /// Only those that nobody has marked as seen.
+    pub is_new: bool,
+    /// Those after this one of the list: [`ObjectPage::next`] of the page before.
+    pub before: Option<String>,
+    /// At most so many, the newest first.
+    pub limit: usize,
+}
+
+/// A page of objects. Each is a JSON object with `id` (of the events of its track), `source`, `label`, `started_ms`, `ended_ms`,
+/// `duration_ms`, `score`, `zones`, `happened` (its analytics events), `path` (its boxes, with the time of each), `snapshot`, `clips`,
+/// `pinned` and `reviewed`. What is not known is null.
+#[derive(Debug, Default)]
+pub struct ObjectPage {
+    /// Objects whose tracks have ended.
+    pub items: Vec<serde_json::Value>,
+    /// Those that are in view, on the first page only.
+    pub open: Vec<serde_json::Value>,
+    /// Where the next page begins; `None`: this is the last one.
+    pub next: Option<String>,
+}
+
+/// Objects that were seen. Methods may read files; they are called on a thread that may block.
+pub trait ObjectLibrary: Send + Sync {
+    /// Objects, the newest first.
+    fn objects(&self, query: &ObjectQuery) -> ObjectPage;
+
+    /// What objects differ by: `sources`, `labels` and `zones`, as JSON.
+    fn facets(&self) -> serde_json::Value;
+
+    /// What each source has from `from` to before `to`, as JSON: `objects`, pairs of the number of a part and how many begin in it, and
+    /// `video`, pairs of times in ms.
+    fn activity(&self, from: SystemTime, to: SystemTime, parts: u32) -> serde_json::Value;
+
+    /// Marks objects as seen, or ends that; how many there are of them.
+    ///
+    /// # Errors
+    /// Why that is not possible.
+    fn review(&self, ids: &[String], is_reviewed: bool) -> Result<usize, String>;
+}
+
 /// A client's view of the encoded stream of a source.
 pub trait LiveStream: Send {
     /// The next fragment of MP4. Waits up to `timeout`; empty: nothing came yet; `None`: the stream has ended, or this client was too

@@ -16,12 +16,14 @@ use jetwatch_config::{Config, DrawnShape, RuleEditError, SceneRules, edit_rules,
 use jetwatch_platform::{Machine, Memory, SysRoot};
 use jetwatch_publish::SourceInfo;
 use jetwatch_web::{
-    Backend, DrawnRule, Hub, LiveStreams, MediaLibrary, RuleEdit, RuleOutcome, RulesRequest,
+    Backend, DrawnRule, Hub, LiveStreams, MediaLibrary, ObjectLibrary, RuleEdit, RuleOutcome,
+    RulesRequest,
 };
 
 use super::checks::Checks;
 use super::disks::Disks;
 use super::media::{Library, StreamBoard};
+use super::seen::SeenObjects;
 use crate::run_state::RunState;
 
 /// Version of the program.
@@ -45,6 +47,7 @@ pub(super) struct PageBackend {
     sources: Mutex<Vec<SourceInfo>>,
     run: Arc<RunState>,
     library: Library,
+    seen: SeenObjects,
     streams: Arc<StreamBoard>,
     checks: Checks,
     /// One edit at a time.
@@ -81,6 +84,7 @@ impl PageBackend {
             hub,
             sources: Mutex::default(),
             library: Library::of(&run),
+            seen: SeenObjects::of(&run),
             run,
             streams: Arc::default(),
             checks: Checks::new(check_command),
@@ -102,6 +106,11 @@ impl PageBackend {
 
     pub(super) fn streams_board(&self) -> &Arc<StreamBoard> {
         &self.streams
+    }
+
+    /// Objects that were seen.
+    pub(super) fn seen(&self) -> &SeenObjects {
+        &self.seen
     }
 
     /// Ends checks that run.
@@ -249,6 +258,10 @@ impl Backend for PageBackend {
 
     fn media(&self) -> Option<&dyn MediaLibrary> {
         self.library.is_open().then_some(&self.library)
+    }
+
+    fn objects(&self) -> Option<&dyn ObjectLibrary> {
+        self.seen.is_ready().then_some(&self.seen)
     }
 
     fn streams(&self) -> Option<&dyn LiveStreams> {

@@ -9,6 +9,7 @@ mod disks;
 mod media;
 mod media_page;
 mod previews;
+mod seen;
 mod sink;
 
 use std::ffi::OsString;

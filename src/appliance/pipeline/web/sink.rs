@@ -19,6 +19,7 @@ pub(super) struct WebSink {
     hub: Arc<Hub>,
     backend: Arc<PageBackend>,
     encoder: Encoder,
+    classes: Classes,
     /// Number and sum of the times of each stage at the last statistics.
     stages: HashMap<Stage, (u64, f64)>,
 }
@@ -34,6 +35,7 @@ impl WebSink {
             hub,
             backend,
             encoder: Encoder::new(device, classes),
+            classes: classes.clone(),
             stages: HashMap::new(),
         }
     }
@@ -88,7 +90,16 @@ impl WebSink {
 impl Sink for WebSink {
     fn publish(&mut self, record: &Publication<'_>) {
         match record {
-            Publication::Events { source, events, .. } => {
+            Publication::Events {
+                source,
+                frame,
+                events,
+                ..
+            } => {
+                for event in *events {
+                    let label = self.classes.label(event.after.class).unwrap_or("?");
+                    self.backend.seen().on_event(source, label, frame, event);
+                }
                 let hub = &self.hub;
                 let mut events = events.iter();
                 self.encoder.encode(record, Timestamp::now(), |json| {
@@ -103,10 +114,16 @@ impl Sink for WebSink {
                     }
                 });
             }
-            Publication::Analytics { .. } => {
-                let hub = &self.hub;
-                self.encoder
-                    .encode(record, Timestamp::now(), |json| hub.append(json));
+            Publication::Analytics { source, events, .. } => {
+                let (hub, seen) = (&self.hub, self.backend.seen());
+                let mut tracks = events.iter().map(|message| message.event.track);
+                self.encoder.encode(record, Timestamp::now(), |json| {
+                    // One message for each event, in their order.
+                    if let Some(track) = tracks.next().flatten() {
+                        seen.on_analytics(source, track, json);
+                    }
+                    hub.append(json);
+                });
             }
             Publication::Count { source, label, .. } => {
                 self.retain(source, &format!("count/{label}"), record);
@@ -149,11 +166,13 @@ impl Sink for WebSink {
 
     fn source_added(&mut self, source: &SourceInfo) {
         self.hub.forget(&source.name);
+        self.backend.seen().forget(&source.name);
         self.backend.source_added(source);
     }
 
     fn source_removed(&mut self, source: &str) {
         self.hub.forget(source);
+        self.backend.seen().forget(source);
         self.backend.source_removed(source);
     }
 

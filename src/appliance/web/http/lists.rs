@@ -2,23 +2,30 @@
 //! Lists of what has happened and of what is kept, page by page, the newest first. A page names where the next one begins.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use hyper::StatusCode;
 use serde_json::json;
 
 use super::limits::Work;
 use super::request::Head;
-use super::response::{Answer, with_type};
+use super::response::{Answer, refuse, with_type};
 use super::service::{Service, parse};
 use crate::event_query::EventQuery;
-use crate::media::{MediaPage, MediaQuery, MediaSort};
+use crate::media::{MediaPage, MediaQuery, MediaSort, ObjectPage, ObjectQuery};
 
 /// Most events, or kept items, of a page.
 const MAX_LISTED: usize = 200;
 
 /// Those of a page where the request does not say.
 const LISTED: usize = 50;
+
+/// Most objects that one request marks.
+const MAX_REVIEWED: usize = 1000;
+
+/// Most parts of a span of time.
+const MAX_PARTS: u32 = 288;
 
 /// Events of this run.
 pub(super) async fn events(service: &Arc<Service>, head: &Head<'_>) -> Answer {
@@ -56,6 +63,72 @@ pub(super) async fn events(service: &Arc<Service>, head: &Head<'_>) -> Answer {
         Ok(text) => with_type("application/json", text),
         Err(refusal) => *refusal,
     }
+}
+
+/// Objects that were seen, of earlier runs too.
+pub(super) async fn objects(service: &Arc<Service>, head: &Head<'_>) -> Answer {
+    let query = ObjectQuery {
+        id: head.parameter("id"),
+        source: head.parameter("source"),
+        label: head.parameter("label"),
+        zone: head.parameter("zone"),
+        from: time(head, "from"),
+        to: time(head, "to"),
+        is_new: head.parameter("new").is_some(),
+        before: head.parameter("before"),
+        limit: limit(head),
+    };
+    service
+        .ask(Work::Files, move |backend| {
+            let Some(objects) = backend.objects() else {
+                return Some(json!({"objects": [], "open": [], "next": null, "is_ready": false}));
+            };
+            let ObjectPage { items, open, next } = objects.objects(&query);
+            Some(json!({"objects": items, "open": open, "next": next, "is_ready": true}))
+        })
+        .await
+}
+
+/// What each source has in a span of time: a day, if the request does not say.
+pub(super) async fn activity(service: &Arc<Service>, head: &Head<'_>) -> Answer {
+    let to = time(head, "to").unwrap_or_else(SystemTime::now);
+    let from = time(head, "from").filter(|from| *from < to);
+    let from = from.unwrap_or(to - Duration::from_secs(86_400));
+    let parts = head.parameter("parts").and_then(|text| text.parse().ok());
+    let parts = parts.map_or(MAX_PARTS, |parts: u32| parts.clamp(1, MAX_PARTS));
+    service
+        .ask(Work::Files, move |backend| {
+            let objects = backend.objects();
+            let sources = objects.map(|objects| objects.activity(from, to, parts));
+            Some(json!({"parts": parts, "sources": sources}))
+        })
+        .await
+}
+
+/// Marks objects as seen, or ends that.
+pub(super) async fn review(service: &Arc<Service>, body: &Bytes) -> Answer {
+    #[derive(serde::Deserialize)]
+    struct Wanted {
+        ids: Vec<String>,
+        reviewed: bool,
+    }
+    let wanted: Wanted = match parse(body) {
+        Ok(wanted) => wanted,
+        Err(refusal) => return *refusal,
+    };
+    if wanted.ids.len() > MAX_REVIEWED {
+        let reason = format!("{} ids, expected at most {MAX_REVIEWED}", wanted.ids.len());
+        return refuse(StatusCode::BAD_REQUEST, &reason);
+    }
+    service
+        .ask(Work::Files, move |backend| {
+            let marked = backend.objects()?.review(&wanted.ids, wanted.reviewed);
+            Some(match marked {
+                Ok(count) => json!({"count": count, "error": null}),
+                Err(error) => json!({"count": 0, "error": error}),
+            })
+        })
+        .await
 }
 
 /// Kept pictures and clips, of earlier runs too.

@@ -40,6 +40,14 @@ pub(super) enum Action {
     Rules,
     /// The encoded stream of a source.
     Stream,
+    /// The list of objects.
+    Objects,
+    /// What objects differ by.
+    Facets,
+    /// Which objects are marked as seen.
+    Review,
+    /// What each source has in a span of time.
+    Activity,
     /// The list of kept items.
     Media,
     /// The picture of an item.
@@ -133,6 +141,10 @@ static ENDPOINTS: &[Endpoint] = {
             Action::Rules,
             &[(Get, VIEWER), (Post, OPERATOR), (Put, OPERATOR)],
         ),
+        to("objects", Action::Objects, &[(Get, VIEWER)]),
+        to("objects/facets", Action::Facets, &[(Get, VIEWER)]),
+        to("objects/reviewed", Action::Review, &[(Post, OPERATOR)]),
+        to("activity", Action::Activity, &[(Get, VIEWER)]),
         to("media", Action::Media, &[(Get, VIEWER)]),
         to("media/{}/snapshot.jpg", Action::Snapshot, &[(Get, VIEWER)]),
         to("media/{}/clip.mp4", Action::Clip, &[(Get, VIEWER)]),

@@ -145,6 +145,13 @@ impl Service {
             Action::Support => self.support().await,
             Action::Rules => self.rules(head, name, &body).await,
             Action::Reload => self.reload(),
+            Action::Objects => lists::objects(self, head).await,
+            Action::Facets => {
+                self.ask(Work::Files, |backend| Some(backend.objects()?.facets()))
+                    .await
+            }
+            Action::Review => lists::review(self, &body).await,
+            Action::Activity => lists::activity(self, head).await,
             Action::Media => lists::media(self, head).await,
             Action::Snapshot => downloads::part(self, head, name, false).await,
             Action::Clip => downloads::part(self, head, name, true).await,
