@@ -350,7 +350,7 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
             (
                 "/api/pictures",
                 "48 streams of 64 names",
-                format!("/api/pictures?{names}"),
+                format!("/api/pictures?marks=1&{names}"),
                 48,
             ),
             (

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use jetwatch_web::{Picture, PictureBoard, endpoints};
+use jetwatch_web::{Look, Picture, PictureBoard, endpoints};
 
 use crate::support::page::{Page, serve, status_of};
 use crate::support::project::root;
@@ -90,11 +90,17 @@ impl Source {
                 if ended.load(Ordering::Acquire) {
                     return;
                 }
-                slot.put(Picture {
-                    jpeg: b"picture"[..].into(),
-                    captured_at: SystemTime::now(),
-                    seq,
-                });
+                for look in [Look::Drawn, Look::Plain] {
+                    slot.put(
+                        look,
+                        Picture {
+                            jpeg: b"picture"[..].into(),
+                            marks: b""[..].into(),
+                            captured_at: SystemTime::now(),
+                            seq,
+                        },
+                    );
+                }
                 std::thread::sleep(Duration::from_millis(20));
             }
         });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Overlay of one source's frames: zones and lines, trajectories of tracks, and boxes with class, track id and score.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt::Write;
 
@@ -14,7 +15,7 @@ const TRAIL_FRAMES: usize = 32;
 /// Opacity of a label's background.
 const LABEL_ALPHA: u8 = 200;
 
-/// Opacity of a lost track's label background.
+/// Opacity of a lost track's box.
 const LOST_ALPHA: u8 = 110;
 
 /// The color of zones and lines.
@@ -85,8 +86,17 @@ impl Overlay {
         self
     }
 
-    /// Draws `tracks` over a frame: lost tracks are more transparent than active ones, others are not drawn. The canvas
-    /// covers exactly the image.
+    /// The label of a class; its number as text, where it has none.
+    #[must_use]
+    pub fn label(&self, class: u16) -> Cow<'_, str> {
+        match self.labels.get(usize::from(class)) {
+            Some(label) => label.into(),
+            None => format!("class {class}").into(),
+        }
+    }
+
+    /// Draws `tracks` over a frame: lost tracks are more transparent than active ones and have no label, others are not drawn. The
+    /// canvas covers exactly the image.
     pub fn draw(&mut self, canvas: &mut Canvas<'_>, viewport: Viewport, tracks: &[Track]) {
         let painter = Painter::for_size(canvas.size());
         let factors = viewport.factors();
@@ -120,7 +130,7 @@ impl Overlay {
         }
     }
 
-    /// Draws the label of a track above its box.
+    /// Draws the label of an active track above its box. A lost one has none: it may not be there.
     fn draw_label(
         &mut self,
         canvas: &mut Canvas<'_>,
@@ -128,7 +138,7 @@ impl Overlay {
         xyxy: &Xyxy,
         track: &Track,
     ) {
-        let (Some(outer), Some(alpha)) = (whole_pixels(xyxy), alpha_of(track)) else {
+        let Some(outer) = whole_pixels(xyxy).filter(|_| track.state == TrackState::Active) else {
             return;
         };
         self.text.clear();
@@ -139,7 +149,7 @@ impl Overlay {
             None => write!(self.text, "class {} {} {score}%", track.class, track.id),
         };
         let colors = Colors {
-            background: canvas.color_fill(Color::for_class(track.class), alpha.min(LABEL_ALPHA)),
+            background: canvas.color_fill(Color::for_class(track.class), LABEL_ALPHA),
             text: canvas.color_fill(Color::BLACK, 255),
         };
         painter.draw_label(canvas, outer.left, outer.top, &self.text, &colors);
@@ -212,7 +222,7 @@ impl Overlay {
     }
 }
 
-/// Label opacity of a track; `None` for tracks that are not shown.
+/// Opacity of a track's box; `None` for tracks that are not shown.
 fn alpha_of(track: &Track) -> Option<u8> {
     match track.state {
         TrackState::Active => Some(255),

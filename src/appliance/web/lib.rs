@@ -29,5 +29,5 @@ pub use media::{
     LiveStream, LiveStreams, MediaContent, MediaLibrary, MediaPage, MediaPart, MediaQuery,
     MediaSort, ObjectLibrary, ObjectPage, ObjectQuery, OpenedStream,
 };
-pub use pictures::{CameraSlot, Picture, PictureBoard};
+pub use pictures::{CameraSlot, Look, Picture, PictureBoard};
 pub use server::{WebServer, check};

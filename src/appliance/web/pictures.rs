@@ -13,11 +13,23 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+/// How pictures show what was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Boxes, labels and zones are in the pixels: for programs that show pictures only.
+    Drawn,
+    /// As the camera sees it, with [`Picture::marks`] beside it: for the page, which draws them.
+    Plain,
+}
+
 /// One picture of one source.
 #[derive(Debug, Clone)]
 pub struct Picture {
     /// JPEG.
     pub jpeg: Bytes,
+    /// What was found, as JSON: `tracks` with `id`, `label`, `score`, `is_lost` and `box` (left, top, right, bottom, 0 to 1). Empty for
+    /// [`Look::Drawn`].
+    pub marks: Bytes,
     /// When the frame arrived in jetwatch.
     pub captured_at: SystemTime,
     /// Number of the frame in its source.
@@ -33,6 +45,12 @@ pub struct PictureBoard {
 /// The slot of one source.
 #[derive(Debug)]
 pub struct CameraSlot {
+    /// By the number of their [`Look`].
+    looks: [Slot; 2],
+}
+
+#[derive(Debug)]
+struct Slot {
     newest: watch::Sender<Option<Arc<Picture>>>,
     viewers: AtomicUsize,
 }
@@ -41,6 +59,7 @@ pub struct CameraSlot {
 #[derive(Debug)]
 pub(super) struct Viewer {
     slot: Arc<CameraSlot>,
+    look: Look,
     newest: watch::Receiver<Option<Arc<Picture>>>,
 }
 
@@ -63,31 +82,46 @@ impl PictureBoard {
     }
 
     /// A viewer of `source`; `None`: there is no such source.
-    pub(super) fn look(&self, source: &str) -> Option<Viewer> {
+    pub(super) fn look(&self, source: &str, look: Look) -> Option<Viewer> {
         let slot = Arc::clone(self.cameras.lock().get(source)?);
-        slot.viewers.fetch_add(1, Ordering::AcqRel);
-        let newest = slot.newest.subscribe();
-        Some(Viewer { slot, newest })
+        slot.of(look).viewers.fetch_add(1, Ordering::AcqRel);
+        let newest = slot.of(look).newest.subscribe();
+        Some(Viewer { slot, look, newest })
     }
 }
 
 impl CameraSlot {
     fn new() -> Self {
-        Self {
+        let slot = || Slot {
             newest: watch::Sender::new(None),
             viewers: AtomicUsize::new(0),
+        };
+        Self {
+            looks: [slot(), slot()],
         }
+    }
+
+    fn of(&self, look: Look) -> &Slot {
+        &self.looks[look as usize]
     }
 
     /// Whether someone looks.
     #[must_use]
     pub fn is_watched(&self) -> bool {
-        self.viewers.load(Ordering::Acquire) > 0
+        [Look::Drawn, Look::Plain]
+            .into_iter()
+            .any(|look| self.is_watched_as(look))
+    }
+
+    /// Whether someone looks at such pictures.
+    #[must_use]
+    pub fn is_watched_as(&self, look: Look) -> bool {
+        self.of(look).viewers.load(Ordering::Acquire) > 0
     }
 
     /// Takes the place of the picture before. Never blocks.
-    pub fn put(&self, picture: Picture) {
-        self.newest.send_replace(Some(Arc::new(picture)));
+    pub fn put(&self, look: Look, picture: Picture) {
+        self.of(look).newest.send_replace(Some(Arc::new(picture)));
     }
 }
 
@@ -110,7 +144,8 @@ impl Viewer {
 
 impl Drop for Viewer {
     fn drop(&mut self) {
-        self.slot.viewers.fetch_sub(1, Ordering::AcqRel);
+        let slot = self.slot.of(self.look);
+        slot.viewers.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -121,6 +156,7 @@ mod tests {
     fn picture(seq: u64) -> Picture {
         Picture {
             jpeg: Bytes::from_static(b"picture"),
+            marks: Bytes::new(),
             captured_at: SystemTime::UNIX_EPOCH,
             seq,
         }
@@ -131,11 +167,12 @@ mod tests {
         let board = PictureBoard::default();
         let slot = board.add("gate");
         assert!(!slot.is_watched());
-        assert!(board.look("yard").is_none());
-        let mut viewer = board.look("gate").expect("it was added");
-        assert!(slot.is_watched());
+        assert!(board.look("yard", Look::Plain).is_none());
+        let mut viewer = board.look("gate", Look::Plain).expect("it was added");
+        assert!(slot.is_watched() && slot.is_watched_as(Look::Plain));
+        assert!(!slot.is_watched_as(Look::Drawn));
         for seq in 0..5 {
-            slot.put(picture(seq));
+            slot.put(Look::Plain, picture(seq));
         }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
@@ -150,12 +187,12 @@ mod tests {
     fn viewers_stay_while_a_source_restarts() {
         let board = PictureBoard::default();
         board.add("gate");
-        let mut viewer = board.look("gate").expect("it was added");
+        let mut viewer = board.look("gate", Look::Plain).expect("it was added");
         board.remove("gate");
-        board.add("gate").put(picture(7));
+        board.add("gate").put(Look::Plain, picture(7));
         assert_eq!(viewer.newest().map(|picture| picture.seq), Some(7));
         drop(viewer);
         board.remove("gate");
-        assert!(board.look("gate").is_none());
+        assert!(board.look("gate", Look::Plain).is_none());
     }
 }

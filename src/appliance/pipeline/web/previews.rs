@@ -10,19 +10,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::{Mutex, RwLock};
 use rustix::process::setpriority_process;
+use serde_json::{Value, json};
 
 use jetwatch_config::PreviewConfig;
 use jetwatch_media::SourceStream;
 use jetwatch_pixels::{Canvas, TileRect, copy_into};
 use jetwatch_record::{Overlay, PictureEncoder, Viewport};
 use jetwatch_telemetry::{self as telemetry, thread_names};
-use jetwatch_types::{BudgetedImage, FrameMeta, PIXEL_BYTES, Size, SourceId, Track};
-use jetwatch_web::{CameraSlot, Picture, PictureBoard};
+use jetwatch_types::{BudgetedImage, FrameMeta, PIXEL_BYTES, Size, SourceId, Track, TrackState};
+use jetwatch_web::{CameraSlot, Look, Picture, PictureBoard};
 
 use super::media::StreamBoard;
+use super::seen::shares;
 use crate::PipelineError;
 use crate::threads::spawn;
 
@@ -248,18 +251,46 @@ impl PictureThread {
             source: frame.meta.source_size,
             drawn_size: size,
         };
+        // JPEG has all sizes up to the greatest width of a picture.
+        let picture = |jpeg, marks| Picture {
+            jpeg,
+            marks,
+            captured_at: frame.meta.captured_at,
+            seq: frame.meta.seq,
+        };
+        if slot.is_watched_as(Look::Plain)
+            && let Some(jpeg) = self.encoder.encode(size, &self.pixels)
+        {
+            let marks = marks(overlay, frame.meta.source_size, &frame.tracks);
+            slot.put(Look::Plain, picture(jpeg, marks));
+        }
+        if !slot.is_watched_as(Look::Drawn) {
+            return;
+        }
         if let Some(mut canvas) = Canvas::bgrx(size, &mut self.pixels, stride) {
             overlay.draw(&mut canvas, viewport, &frame.tracks);
         }
-        // JPEG has all sizes up to the greatest width of a picture.
         if let Some(jpeg) = self.encoder.encode(size, &self.pixels) {
-            slot.put(Picture {
-                jpeg,
-                captured_at: frame.meta.captured_at,
-                seq: frame.meta.seq,
-            });
+            slot.put(Look::Drawn, picture(jpeg, Bytes::new()));
         }
     }
+}
+
+/// What the page draws over a picture, as JSON.
+fn marks(overlay: &Overlay, source: Size, tracks: &[Track]) -> Bytes {
+    let tracks: Vec<Value> = tracks
+        .iter()
+        .map(|track| {
+            json!({
+                "id": track.id.0,
+                "label": overlay.label(track.class),
+                "score": (f64::from(track.score) * 100.0).round() / 100.0,
+                "is_lost": track.state != TrackState::Active,
+                "box": shares(&track.xyxy, source),
+            })
+        })
+        .collect();
+    json!({ "tracks": tracks }).to_string().into()
 }
 
 /// The size of the picture of an image: as wide as `max_width` at most.

@@ -66,7 +66,7 @@ fn boxes_have_the_color_of_their_class_at_the_scale_of_the_canvas() {
 }
 
 #[test]
-fn a_lost_track_is_fainter() {
+fn a_lost_track_is_fainter_and_has_no_label() {
     let mut overlay = Overlay::new(&labels());
     let size = Size::new(300, 200);
     let xyxy = [100.0, 80.0, 200.0, 160.0];
@@ -82,6 +82,13 @@ fn a_lost_track_is_fainter() {
             "{lost} and {active}"
         );
     }
+    let letters = |overlay: &mut Overlay, state| {
+        let pixels = image(overlay, size, size, &[track(1, state, 0, xyxy)]);
+        let is_letter = |pixel: &&[u8; 4]| **pixel == [0, 0, 0, 255];
+        pixels.iter().filter(is_letter).count()
+    };
+    assert!(letters(&mut overlay, TrackState::Active) > 50);
+    assert_eq!(letters(&mut overlay, TrackState::Lost), 0);
 }
 
 #[test]

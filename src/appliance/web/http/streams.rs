@@ -20,7 +20,7 @@ use super::request::Head;
 use super::response::{Answer, refuse, refuse_for, stream, with_type};
 use super::service::Service;
 use crate::media::OpenedStream;
-use crate::pictures::{Picture, Viewer};
+use crate::pictures::{Look, Picture, Viewer};
 use jetwatch_http::Peer;
 
 /// Maximum of the streams of messages at a time, and of those of pictures and video; and of those of one client.
@@ -111,7 +111,7 @@ fn put_message(piece: &mut BytesMut, message: &[u8]) {
 
 /// One picture of a source, not older than the request where the source gives any.
 pub(super) async fn picture(service: &Arc<Service>, source: &str) -> Answer {
-    let Some(mut viewer) = service.pictures.look(source) else {
+    let Some(mut viewer) = service.pictures.look(source, Look::Drawn) else {
         return refuse(StatusCode::NOT_FOUND, "there is no such source");
     };
     let old = viewer.newest();
@@ -132,7 +132,7 @@ pub(super) async fn picture(service: &Arc<Service>, source: &str) -> Answer {
 
 /// Pictures of a source as `multipart/x-mixed-replace`.
 pub(super) fn mjpeg(service: &Arc<Service>, source: &str, peer: &Peer, client: &str) -> Answer {
-    let Some(mut viewer) = service.pictures.look(source) else {
+    let Some(mut viewer) = service.pictures.look(source, Look::Drawn) else {
         return refuse(StatusCode::NOT_FOUND, "there is no such source");
     };
     let Some(guard) = service.picture_streams.admit(peer, client) else {
@@ -174,7 +174,8 @@ pub(super) fn mjpeg(service: &Arc<Service>, source: &str, peer: &Peer, client: &
 
 /// Pictures of several sources in one stream, since a browser opens six connections to a host at most. Each has a head of 24 bytes:
 /// the length of the name and of the picture as 32 bits, the time of capture in ms and the time of sending as 64 bits, all with the
-/// most significant byte first; then the name and the picture. A head without lengths is a sign of life.
+/// most significant byte first; then the name and the picture. A head without lengths is a sign of life. With the parameter `marks`
+/// nothing is drawn in the picture: a line feed and [`Picture::marks`] follow the name, and count for its length.
 pub(super) fn pictures(
     service: &Arc<Service>,
     head: &Head<'_>,
@@ -183,9 +184,16 @@ pub(super) fn pictures(
 ) -> Answer {
     // A name that repeats gives no second picture.
     let names: BTreeSet<String> = head.parameters("source").take(MAX_SOURCES).collect();
+    let look = match head.parameter("marks") {
+        Some(_) => Look::Plain,
+        None => Look::Drawn,
+    };
     let viewers: Vec<(String, Viewer)> = names
         .into_iter()
-        .filter_map(|name| service.pictures.look(&name).map(|viewer| (name, viewer)))
+        .filter_map(|name| {
+            let viewer = service.pictures.look(&name, look);
+            viewer.map(|viewer| (name, viewer))
+        })
         .collect();
     if viewers.is_empty() {
         return refuse(StatusCode::NOT_FOUND, "there is no such source");
@@ -246,13 +254,21 @@ async fn send_pictures(viewers: Vec<(String, Viewer)>, sender: PieceSender, _gua
 }
 
 fn picture_head(name: &str, picture: &Picture) -> Bytes {
-    let mut head = BytesMut::with_capacity(24 + name.len());
-    // Names have at most 64 bytes, pictures some hundred thousand.
-    head.put_u32(name.len() as u32);
+    let marks = match picture.marks.is_empty() {
+        true => 0,
+        false => 1 + picture.marks.len(),
+    };
+    let mut head = BytesMut::with_capacity(24 + name.len() + marks);
+    // Names have at most 64 bytes, marks and pictures some hundred thousand.
+    head.put_u32((name.len() + marks) as u32);
     head.put_u32(picture.jpeg.len() as u32);
     head.put_u64(captured_ms(picture));
     head.put_u64(milliseconds(SystemTime::now()));
     head.put_slice(name.as_bytes());
+    if marks > 0 {
+        head.put_u8(b'\n');
+        head.put_slice(&picture.marks);
+    }
     head.freeze()
 }
 
