@@ -63,10 +63,70 @@ try {
     const before = await look();
     await page.waitForFunction((old) => document.querySelector(".tile[data-source=gate] canvas").toDataURL() !== old, LIMIT, before);
     await page.waitForFunction(() => /Now: \d/.test(document.querySelector(".tile[data-source=gate] .counts").textContent), LIMIT);
-    await page.waitForFunction(() => /updated/.test(document.querySelector(".updated").textContent), LIMIT);
+    // The age of a picture is told only of one that is old.
+    await page.waitForFunction(() => document.querySelectorAll(".updated[hidden]").length === 2, LIMIT);
     await page.waitForFunction(() => document.querySelector(".tile[data-source=gate] .state").textContent === "online", LIMIT);
     await shoot(page, "live-desktop-light");
     assert.deepEqual(page.problems.filter((problem) => !/401/.test(problem)), []);
+    await page.browserContext().close();
+  });
+
+  await flow("boxes, ways and zones are drawn by the page at the resolution of the display, and can be left out", async () => {
+    const page = await open(box.origin, { view: { ...DESKTOP, deviceScaleFactor: 2 } });
+    await logIn(page, "vera");
+    await tilesShow(page, 2);
+    const layer = () => page.$eval(".tile[data-source=gate] .layer", ({ width, clientWidth, dataset }) => ({ width, clientWidth, ...dataset }));
+    await page.waitForFunction(() => Number(document.querySelector(".tile[data-source=gate] .layer").dataset.boxes) > 0 && document.querySelector(".tile[data-source=gate] .layer").dataset.zones === "2", LIMIT);
+    const { width, clientWidth } = await layer();
+    assert.equal(width, 2 * clientWidth);
+    for (const [toggle, counted] of [["boxes", "boxes"], ["tracks", "trails"], ["zones", "zones"]]) {
+      await page.click(`[data-toggle=${toggle}]`);
+      await page.waitForFunction((name) => document.querySelector(".tile[data-source=gate] .layer").dataset[name] === "0", LIMIT, counted);
+    }
+    await page.reload();
+    await tilesShow(page, 2);
+    assert.equal((await layer()).boxes, "0", "it is remembered");
+    for (const toggle of ["boxes", "tracks", "zones"]) await page.click(`[data-toggle=${toggle}]`);
+    await page.waitForFunction(() => Number(document.querySelector(".tile[data-source=gate] .layer").dataset.boxes) > 0, LIMIT);
+    await page.click("[data-toggle=wall]");
+    await page.waitForFunction(() => !document.querySelector(".tile .about").checkVisibility(), LIMIT);
+    await shoot(page, "live-wall");
+    await page.click("[data-toggle=wall]");
+    // One tap, and one more back.
+    await page.click(".tile[data-source=gate] .frame");
+    await page.waitForFunction(() => document.fullscreenElement === document.querySelector(".tile[data-source=gate] .frame"), LIMIT);
+    await page.click(".tile[data-source=gate] .frame");
+    await page.waitForFunction(() => !document.fullscreenElement, LIMIT);
+    await page.browserContext().close();
+  });
+
+  await flow("names never overlap, and a lost track has none and is not counted", async () => {
+    const page = await open(box.origin);
+    await logIn(page, "vera");
+    await tilesShow(page, 1);
+    const found = await page.evaluate(async () => {
+      const { drawLayer, makeLayer } = await import("./layer.js");
+      const layer = makeLayer();
+      document.querySelector(".frame .stage").append(layer);
+      const objects = Array.from({ length: 40 }, (_, index) => {
+        const [x, y] = [0.1 + 0.02 * (index % 8), 0.1 + 0.03 * Math.floor(index / 8)];
+        return { label: `person ${index}`, score: 0.5, isLost: index % 4 === 0, box: [x, y, x + 0.1, y + 0.2] };
+      });
+      const places = drawLayer(layer, { objects, zones: [{ name: "a zone", coordinates: [[0.1, 0.1], [0.9, 0.1], [0.9, 0.9]] }] });
+      const counted = { ...layer.dataset };
+      layer.remove();
+      return { places, counted };
+    });
+    assert.ok(found.places.length > 5, String(found.places.length));
+    for (const [index, one] of found.places.entries()) {
+      for (const other of found.places.slice(index + 1)) {
+        const isApart = one.right <= other.left || other.right <= one.left || one.bottom <= other.top || other.bottom <= one.top;
+        assert.ok(isApart, `${one.text} and ${other.text}`);
+      }
+    }
+    const lost = Array.from({ length: 10 }, (_, index) => `person ${4 * index}`);
+    assert.deepEqual(found.places.filter(({ text }) => lost.some((name) => text === name || text.startsWith(`${name} 5`))), []);
+    assert.deepEqual([found.counted.boxes, found.counted.lost], ["30", "10"]);
     await page.browserContext().close();
   });
 
@@ -199,7 +259,7 @@ try {
     await logIn(page, "vera");
     await tilesShow(page, 1);
     const ages = await page.evaluate(async () => {
-      const { readPictures } = await import("./live.js");
+      const { readPictures } = await import("./pictures.js");
       const found = [];
       const abort = new AbortController();
       await readPictures(["gate"], async (_, jpeg, head) => {

@@ -40,6 +40,8 @@ static ASSETS: &[Asset] = assets! {
     "/address.js": SCRIPT, "address.js";
     "/account.js": SCRIPT, "account.js";
     "/live.js": SCRIPT, "live.js";
+    "/layer.js": SCRIPT, "layer.js";
+    "/pictures.js": SCRIPT, "pictures.js";
     "/video.js": SCRIPT, "video.js";
     "/events.js": SCRIPT, "events.js";
     "/filter.js": SCRIPT, "filter.js";

@@ -105,3 +105,4 @@ on("connection", (isConnected) => {
 });
 window.addEventListener("hashchange", showPage);
 begin();
+  link.classList.toggle("is-fine", isConnected);

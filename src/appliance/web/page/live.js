@@ -1,79 +1,63 @@
-// Live view: a tile for each source. The pictures of all sources come in one stream: a browser opens few connections to a host.
+// Live view: a tile for each source. What was found is drawn over the pictures by this page, at the resolution of the display.
 
 import { age, el, text } from "./dom.js";
-import { get, withQuery } from "./api.js";
+import { get } from "./api.js";
+import { drawLayer, makeLayer } from "./layer.js";
+import { paint, readPictures } from "./pictures.js";
 import { on, rates, state } from "./store.js";
 import { playStream } from "./video.js";
 
 /** A picture that is older than this is not live. */
 const OLD_MS = 4000;
 
-/** Reads the stream of pictures and calls back with each; ends when the signal is aborted. */
-export async function readPictures(sources, onPicture, signal) {
-  let wait = 500;
-  while (!signal.aborted) {
-    try {
-      const answer = await fetch(withQuery("api/pictures", { source: sources }), { signal, credentials: "same-origin" });
-      if (!answer.ok) throw new Error(String(answer.status));
-      wait = 500;
-      await readStream(answer.body.getReader(), onPicture);
-    } catch {
-      // Tried again below.
-    }
-    if (signal.aborted) return;
-    await new Promise((done) => setTimeout(done, wait));
-    wait = Math.min(wait * 2, 10000);
-  }
-}
+/** Points of the way of an object that are drawn. */
+const TRAIL = 48;
 
-async function readStream(reader, onPicture) {
-  let chunks = [];
-  let length = 0;
-  const take = (count) => {
-    const bytes = new Uint8Array(count);
-    let at = 0;
-    while (at < count) {
-      const chunk = chunks[0];
-      const part = chunk.subarray(0, count - at);
-      bytes.set(part, at);
-      at += part.length;
-      if (part.length === chunk.length) chunks.shift();
-      else chunks[0] = chunk.subarray(part.length);
-    }
-    length -= count;
-    return bytes;
-  };
-  let head = null;
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    chunks.push(value);
-    length += value.length;
-    for (;;) {
-      if (!head) {
-        if (length < 24) break;
-        const view = new DataView(take(24).buffer);
-        head = { name: view.getUint32(0), jpeg: view.getUint32(4), captured: Number(view.getBigUint64(8)), sent: Number(view.getBigUint64(16)) };
-      }
-      if (length < head.name + head.jpeg) break;
-      const name = new TextDecoder().decode(take(head.name));
-      const jpeg = take(head.jpeg);
-      if (head.jpeg > 0) onPicture(name, jpeg, head);
-      head = null;
-    }
+/** Share of dropped frames above which a source is overloaded. */
+const OVERLOAD = 0.1;
+
+/** What can be drawn, and whether it is. */
+const SHOWN = { boxes: "Boxes and names", tracks: "Ways", zones: "Zones and lines" };
+
+function readShown() {
+  try {
+    return { boxes: true, tracks: true, zones: true, wall: false, ...JSON.parse(localStorage.getItem("jetwatch.live")) };
+  } catch {
+    return { boxes: true, tracks: true, zones: true, wall: false };
   }
 }
 
 export function show(main) {
   const grid = el("div", { class: "tiles", id: "tiles" });
   const summary = el("p", { class: "summary", role: "status" });
+  const overload = el("p", { class: "banner", role: "status", hidden: true });
   const heading = el("h1", { class: "hidden" }, "Live view");
-  main.replaceChildren(heading, summary, grid);
+  const shown = readShown();
+  const toggle = (key, label, onChange) => {
+    const button = el("button", { type: "button", "aria-pressed": String(shown[key]), "data-toggle": key }, label);
+    button.addEventListener("click", () => {
+      shown[key] = !shown[key];
+      button.setAttribute("aria-pressed", String(shown[key]));
+      localStorage.setItem("jetwatch.live", JSON.stringify(shown));
+      onChange();
+    });
+    return button;
+  };
+  const redraw = () => tiles.forEach((tile) => redrawTile(tile, shown));
+  const setWall = () => {
+    grid.classList.toggle("wall", shown.wall);
+    redraw();
+  };
+  const full = el("button", { type: "button", onclick: () => (document.fullscreenElement ? document.exitFullscreen() : grid.requestFullscreen()) }, "All in full screen");
+  const tools = el("div", { class: "tools", role: "group", "aria-label": "What is shown" },
+    ...Object.entries(SHOWN).map(([key, label]) => toggle(key, label, redraw)), toggle("wall", "Wall", setWall), full);
+  main.replaceChildren(heading, el("div", { class: "head" }, summary, tools), overload, grid);
   const tiles = new Map();
+  setWall();
   let reading = null;
   let names = "";
 
-  const onPicture = async (name, jpeg, head) => {
+  const onPicture = async (name, jpeg, head, tracks) => {
     const tile = tiles.get(name);
     if (!tile) return;
     // The daemon's clock and this one may differ: what counts is the time since the picture left, and its age by then.
@@ -81,18 +65,15 @@ export function show(main) {
     if (tile.busy) return;
     tile.busy = true;
     try {
-      const bitmap = await createImageBitmap(new Blob([jpeg], { type: "image/jpeg" }));
-      if (tile.canvas.width !== bitmap.width || tile.canvas.height !== bitmap.height) {
-        tile.canvas.width = bitmap.width;
-        tile.canvas.height = bitmap.height;
-      }
-      tile.canvas.getContext("2d").drawImage(bitmap, 0, 0);
-      bitmap.close();
+      await paint(tile.canvas, jpeg);
+      tile.frame.style.setProperty("--aspect", String(tile.canvas.width / tile.canvas.height));
+      takeTracks(tile, tracks);
       tile.pictures += 1;
       tile.node.dataset.pictures = tile.pictures;
     } finally {
       tile.busy = false;
     }
+    redrawTile(tile, shown);
     refresh(tile);
   };
 
@@ -109,10 +90,13 @@ export function show(main) {
         const tile = makeTile(name);
         tiles.set(name, tile);
         grid.append(tile.node);
+        readRules(tile, shown);
       }
       refresh(tiles.get(name));
     }
     grid.dataset.count = String(Math.min(wanted.length, 5));
+    // As near to a square as the number allows.
+    grid.style.setProperty("--columns", String(Math.ceil(Math.sqrt(Math.max(1, wanted.length)))));
     if (wanted.length === 0 && state.connected) text(summary, "No source is running yet.");
     if (wanted.join() !== names) {
       names = wanted.join();
@@ -137,6 +121,9 @@ export function show(main) {
     if (sources.length > 0) parts.push(`${online} of ${sources.length} ${sources.length === 1 ? "source" : "sources"} online`);
     if (state.stats) parts.push(`${state.stats.fps.toFixed(1)} frames/s in all`);
     if (parts.length > 0) text(summary, parts.join(" · "));
+    const problem = overloadText(sources.map(({ name }) => name));
+    overload.hidden = problem === "";
+    text(overload, problem);
   };
 
   const refreshAll = () => {
@@ -154,31 +141,90 @@ export function show(main) {
     });
   };
   const ends = ["source", "count", "stats", "connection", "switch", "detector"].map((kind) => on(kind, later));
+  ends.push(on("reload", () => tiles.forEach((tile) => readRules(tile, shown))));
   const timer = setInterval(refreshAll, 1000);
   // Streams begin some time after their sources.
   const readInfo = () => get("info").then((info) => { state.info = info; }, () => {});
   const infoTimer = setInterval(readInfo, 5000);
   readInfo();
+  const resized = new ResizeObserver(redraw);
+  resized.observe(grid);
   return () => {
     clearInterval(infoTimer);
     ends.forEach((end) => end());
     clearInterval(timer);
+    resized.disconnect();
     if (reading) reading.abort();
     for (const tile of tiles.values()) tile.stopVideo();
   };
 }
 
+/** Which sources lose frames, how busy the processor is, and what to do; empty: none. */
+function overloadText(names) {
+  const worst = names.map((name) => [name, droppedShare(name)]).filter(([, share]) => share > OVERLOAD);
+  if (worst.length === 0) return "";
+  const told = worst.map(([name, share]) => `${name} ${Math.round(share * 100)} %`).join(", ");
+  const cpus = ((state.stats && state.stats.machine && state.stats.machine.cpus) || []).filter((cpu) => cpu.load_percent !== null);
+  const busy = cpus.filter((cpu) => cpu.load_percent >= 85).length;
+  const cores = cpus.length > 0 ? ` ${busy} of ${cpus.length} processor cores are busy.` : "";
+  return `More frames arrive than the detector takes. Dropped: ${told}.${cores} Lower max_fps of the sources, raise interval, or use a smaller model.`;
+}
+
+function droppedShare(name) {
+  const rate = rates(name);
+  return rate && rate.received > 0 ? rate.dropped / rate.received : 0;
+}
+
+/** Reads the zones and lines of a source, which are drawn over its pictures. */
+async function readRules(tile, shown) {
+  try {
+    tile.rules = await get(`sources/${tile.name}/rules`);
+    redrawTile(tile, shown);
+  } catch {
+    // Read again with the next reload.
+  }
+}
+
+/** Takes the tracks of a picture, and goes on with the way of each. */
+function takeTracks(tile, tracks) {
+  const trails = new Map();
+  for (const track of tracks) {
+    const [left, , right, bottom] = track.box;
+    const trail = tile.trails.get(track.id) || [];
+    if (!track.is_lost) trail.push([(left + right) / 2, bottom]);
+    trails.set(track.id, trail.slice(-TRAIL));
+  }
+  tile.trails = trails;
+  tile.tracks = tracks;
+}
+
+function redrawTile(tile, shown) {
+  const isLive = !tile.frame.classList.contains("frozen");
+  const objects = isLive ? tile.tracks : [];
+  drawLayer(tile.layer, {
+    objects: shown.boxes ? objects.map((track) => ({ ...track, isLost: track.is_lost })) : [],
+    trails: shown.tracks ? objects.map((track) => ({ label: track.label, points: tile.trails.get(track.id), isLost: track.is_lost })) : [],
+    zones: shown.zones ? tile.rules.zones : [],
+    lines: shown.zones ? tile.rules.lines : [],
+  });
+}
+
 function makeTile(name) {
   const canvas = el("canvas", { width: 640, height: 360, role: "img", "aria-label": `Picture of ${name}` });
+  const layer = makeLayer();
   const hint = el("p", { class: "hint" }, "Waiting for a picture");
   const updated = el("span", { class: "updated" });
   const badge = el("span", { class: "state" });
   const figures = el("dl", { class: "figures" });
   const counts = el("p", { class: "counts" });
   const reason = el("p", { class: "reason", hidden: true });
-  const frame = el("div", { class: "frame" }, canvas, hint, updated);
-  const tile = { name, canvas, hint, updated, badge, figures, counts, reason, frame, seenAt: null, busy: false, pictures: 0, stopVideo: () => {} };
-  const full = el("button", { class: "plain", type: "button", onclick: () => (document.fullscreenElement ? document.exitFullscreen() : frame.requestFullscreen()) }, "Full screen");
+  const dropped = el("p", { class: "warning", hidden: true });
+  const frame = el("div", { class: "frame" }, el("div", { class: "stage" }, canvas, layer), hint, updated, el("span", { class: "title", "aria-hidden": "true" }, name));
+  const tile = { name, canvas, layer, hint, updated, badge, figures, counts, reason, dropped, frame, seenAt: null, busy: false, pictures: 0, tracks: [], trails: new Map(), rules: { zones: [], lines: [] }, stopVideo: () => {} };
+  const toFull = () => (document.fullscreenElement === frame ? document.exitFullscreen() : frame.requestFullscreen());
+  // One tap; the button is for the keyboard, and says so.
+  frame.addEventListener("click", toFull);
+  const full = el("button", { class: "plain", type: "button", onclick: toFull }, "Full screen");
   const actions = el("div", { class: "actions" }, full);
   const video = el("button", { class: "plain", type: "button", "aria-pressed": "false", hidden: true }, "Camera stream");
   video.addEventListener("click", () => {
@@ -191,7 +237,7 @@ function makeTile(name) {
   actions.prepend(video);
   tile.node = el("article", { class: "tile", "data-source": name, "aria-label": name },
     frame,
-    el("div", { class: "about" }, el("div", { class: "line" }, el("h2", {}, name), badge, actions), reason, figures, counts));
+    el("div", { class: "about" }, el("div", { class: "line" }, el("h2", {}, name), badge), reason, dropped, figures, counts, actions));
   return tile;
 }
 
@@ -204,8 +250,9 @@ function refresh(tile) {
   tile.frame.classList.toggle("frozen", frozen && old !== null);
   tile.hint.hidden = old !== null;
   text(tile.hint, source.state === "online" ? "Waiting for a picture" : "No picture");
-  text(tile.updated, old === null ? "" : `updated ${age(old)}`);
-  tile.updated.hidden = old === null;
+  // Of a live picture the age says nothing.
+  text(tile.updated, frozen && old !== null ? `updated ${age(old)}` : "");
+  tile.updated.hidden = !(frozen && old !== null);
   const label = source.detecting ? source.state : `${source.state}, detection off`;
   text(tile.badge, label);
   tile.badge.dataset.state = source.state;
@@ -213,13 +260,16 @@ function refresh(tile) {
   text(tile.reason, source.reason || "");
   const stats = state.stats && state.stats.sources.find((found) => found.source === tile.name);
   const rate = rates(tile.name);
-  const figure = (value) => (rate ? value(rate).toFixed(1) : "–");
-  const rows = [
-    ["in", figure(({ received }) => received), "frames/s"],
-    ["detected", figure(({ detected }) => detected), "frames/s"],
-    ["dropped", stats ? `${figure(({ dropped }) => dropped)}` : "–", stats ? `frames/s, ${stats.dropped_frames.toLocaleString()} in all` : ""],
-  ];
-  if (stats && stats.skipped_frames > 0) rows.push(["skipped", figure(({ skipped }) => skipped), "frames/s"]);
+  const share = droppedShare(tile.name);
+  tile.dropped.hidden = share <= OVERLOAD;
+  text(tile.dropped, share > OVERLOAD ? `Overloaded: ${Math.round(share * 100)} % of the frames are dropped` : "");
+  const rows = [];
+  if (rate) {
+    rows.push(["in", rate.received.toFixed(1), "frames/s"], ["detected", rate.detected.toFixed(1), "frames/s"], ["dropped", rate.dropped.toFixed(1), `frames/s, ${stats.dropped_frames.toLocaleString()} in all`]);
+    if (stats.skipped_frames > 0) rows.push(["skipped", rate.skipped.toFixed(1), "frames/s"]);
+  } else if (stats) {
+    rows.push(["in all", stats.fps.toFixed(1), "frames/s"]);
+  }
   if (stats && stats.reconnects > 0) rows.push(["reconnects", stats.reconnects.toLocaleString(), ""]);
   const shown = rows.map((row) => row.join(":")).join();
   if (tile.figures.dataset.shown !== shown) {

@@ -2,8 +2,8 @@
 // configuration and is in effect after the reload.
 
 import { el, notify, svg, text } from "./dom.js";
-import { get, post, put } from "./api.js";
-import { readPictures } from "./live.js";
+import { get, post, put, withQuery } from "./api.js";
+import { paint, readPictures } from "./pictures.js";
 import { may, on, state } from "./store.js";
 
 /** A drag begins beyond this, in CSS pixels. */
