@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -300,11 +300,16 @@ fn shape(rule: &DrawnRule) -> DrawnShape {
 }
 
 fn rules_json(rules: &SceneRules) -> Value {
+    let seconds = |time: Duration| time.as_secs();
     let zones = rules.zones.iter().map(|zone| {
         json!({
             "name": zone.name,
             "coordinates": zone.area.points(),
             "objects": zone.objects,
+            "inertia_frames": zone.inertia_frames,
+            "loitering_time_s": zone.loitering.map(seconds),
+            "object_threshold": zone.object_threshold,
+            "has_schedule": zone.schedule.is_some(),
         })
     });
     let lines = rules.lines.iter().map(|line| {
@@ -312,10 +317,26 @@ fn rules_json(rules: &SceneRules) -> Value {
             "name": line.name,
             "coordinates": [line.line.from, line.line.to],
             "objects": line.objects,
+            "inertia_frames": line.inertia_frames,
+            "has_schedule": line.schedule.is_some(),
         })
     });
+    let directions = rules.directions.iter().map(|direction| {
+        json!({
+            "name": direction.name,
+            "coordinates": [direction.line.from, direction.line.to],
+            "tolerance_degrees": direction.tolerance_degrees,
+            "has_schedule": direction.schedule.is_some(),
+        })
+    });
+    let stationary = rules
+        .stationary
+        .as_ref()
+        .map(|rule| json!({"threshold_s": seconds(rule.after), "objects": rule.objects}));
     json!({
         "zones": zones.collect::<Vec<_>>(),
         "lines": lines.collect::<Vec<_>>(),
+        "directions": directions.collect::<Vec<_>>(),
+        "stationary": stationary,
     })
 }

@@ -14,9 +14,16 @@ const PAGES = { live, events, zones, machine };
 const main = document.getElementById("main");
 const bar = document.getElementById("bar");
 let leave = null;
+/** The address of what is shown. */
+let shown = location.hash;
 
 function showPage() {
   if (!state.session) return;
+  if (leave && leave.mayLeave && !leave.mayLeave()) {
+    history.replaceState(null, "", shown || "#live");
+    return;
+  }
+  shown = location.hash;
   const { page: name, argument } = where();
   const page = Object.hasOwn(PAGES, name) ? name : "live";
   if (leave) leave();
@@ -101,8 +108,8 @@ on("refused", begin);
 on("connection", (isConnected) => {
   const link = document.getElementById("link");
   text(link, isConnected ? "Connected" : "Connection lost");
+  link.classList.toggle("is-fine", isConnected);
   link.dataset.state = isConnected ? "online" : "offline";
 });
 window.addEventListener("hashchange", showPage);
 begin();
-  link.classList.toggle("is-fine", isConnected);

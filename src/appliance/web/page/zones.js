@@ -10,28 +10,49 @@ import { may, on, state } from "./store.js";
 const TAP_PX = 6;
 
 export function show(main, wanted) {
-  const names = [...state.sources.keys()].sort();
-  if (names.length === 0) {
-    main.replaceChildren(el("h1", {}, "Zones and lines"), el("p", { class: "empty" }, "No source is running yet."));
-    return on("source", () => {
-      if (location.hash.startsWith("#zones")) window.dispatchEvent(new HashChangeEvent("hashchange"));
-    });
-  }
-  const chosen = names.includes(wanted) ? wanted : names[0];
-  const pick = el("select", { onchange: () => { location.hash = `zones/${pick.value}`; } }, ...names.map((name) => el("option", { value: name }, name)));
-  pick.value = chosen;
-  const editor = new Editor(chosen);
-  main.replaceChildren(
-    el("h1", {}, "Zones and lines"),
-    el("form", { class: "filter", onsubmit: (event) => event.preventDefault() }, el("label", {}, "Source", pick)),
-    editor.node,
-  );
-  editor.load();
-  const end = on("reload", (message) => editor.onReload(message));
-  return () => {
-    end();
-    editor.close();
+  const place = el("div", {});
+  const pick = el("select", { onchange: () => { location.hash = `zones/${pick.value}`; } });
+  const form = el("form", { class: "filter", hidden: true, onsubmit: (event) => event.preventDefault() }, el("label", {}, "Source", pick));
+  main.replaceChildren(el("h1", {}, "Zones and lines"), form, place);
+  let editor = null;
+  /** Offers the sources that have come; begins once the wanted one is there. */
+  const build = () => {
+    const names = [...state.sources.keys()].sort();
+    const isUnknown = wanted && !names.includes(wanted);
+    form.hidden = names.length === 0;
+    const options = [...(isUnknown ? [wanted] : []), ...names];
+    if (options.join() !== [...pick.options].map((option) => option.value).join()) {
+      pick.replaceChildren(...options.map((name) => el("option", { value: name }, name)));
+    }
+    const isOnline = (name) => state.sources.get(name).state === "online";
+    // Without a name, one that has a picture.
+    const chosen = wanted || names.find(isOnline) || (state.connected ? names[0] : null);
+    if (chosen) pick.value = editor ? editor.source : chosen;
+    if (editor) return editor.refresh();
+    if (!chosen || isUnknown) {
+      // Others may come still.
+      const hint = isUnknown && state.connected ? `There is no source named ${wanted}. Choose another one.` : "Waiting for the sources.";
+      return place.replaceChildren(el("p", { class: "empty" }, names.length === 0 && state.connected ? "No source is running yet." : hint));
+    }
+    editor = new Editor(chosen);
+    pick.value = chosen;
+    place.replaceChildren(editor.node);
+    return editor.load();
   };
+  build();
+  const ends = [on("source", build), on("connection", build), on("reload", (message) => editor && editor.onReload(message))];
+  const warn = (event) => {
+    if (editor && editor.changed) event.preventDefault();
+  };
+  window.addEventListener("beforeunload", warn);
+  const leave = () => {
+    ends.forEach((end) => end());
+    window.removeEventListener("beforeunload", warn);
+    if (editor) editor.close();
+  };
+  /** Asked before the page goes to another view. */
+  leave.mayLeave = () => !editor || !editor.changed || window.confirm("The zones and lines that you have drawn are not saved. Discard them?");
+  return leave;
 }
 
 /** A point after a step to a side; within the picture. */
@@ -48,15 +69,20 @@ class Editor {
     this.drawing = null;
     this.changed = false;
     this.waits = false;
+    this.others = { directions: [], stationary: null };
     this.canEdit = may("operator") && Boolean(state.info && state.info.can_edit);
     this.abort = new AbortController();
     this.canvas = el("canvas", { width: 640, height: 360, role: "img", "aria-label": `Picture of ${source}` });
     this.layer = svg("svg", { class: "drawing", viewBox: "0 0 1000 1000", preserveAspectRatio: "none", tabindex: "0", role: "application", "aria-label": "Drawing area", "aria-describedby": "drawing-help" });
-    this.frame = el("div", { class: "frame editor" }, this.canvas, this.layer);
+    this.hint = el("p", { class: "hint", hidden: true });
+    this.frame = el("div", { class: "frame editor" }, this.canvas, this.hint, this.layer);
+    this.keys = el("details", { class: "quiet" }, el("summary", {}, "Keyboard"),
+      el("p", {}, "The drawing area takes these keys: S selects the next zone or line, N its next corner; arrows move the corner (with Shift, far), Delete removes it."),
+      el("p", {}, "While you draw, arrows move a cross, Space sets a corner, Enter finishes, Escape cancels."));
     this.list = el("ul", { class: "shapes", "aria-label": "Zones and lines" });
     this.help = el("p", { class: "quiet", role: "status", id: "drawing-help" });
     this.yaml = el("pre", { tabindex: "0", role: "group", "aria-label": "As YAML" });
-    this.problems = el("ul", { class: "log problems", role: "alert" });
+    this.problems = el("ul", { class: "log problems" });
     this.result = el("p", { class: "result", role: "status" });
     const button = (label, action, kind = "") => el("button", { type: "button", class: kind, onclick: action }, label);
     this.addZone = button("Draw a zone", () => this.begin("zone"));
@@ -67,13 +93,41 @@ class Editor {
     this.revert = button("Discard changes", () => this.load());
     const copy = button("Copy YAML", () => navigator.clipboard && navigator.clipboard.writeText(this.yaml.textContent).then(() => notify("Copied."), () => notify("The browser does not allow it.", "bad")));
     this.node = el("div", { class: "zones" },
-      el("div", {}, this.frame, this.help, el("div", { class: "actions" }, ...(this.canEdit ? [this.addZone, this.addLine, this.finish, this.cancel] : []))),
+      el("div", {}, this.frame, this.help, el("div", { class: "actions" }, ...(this.canEdit ? [this.addZone, this.addLine, this.finish, this.cancel] : [])), this.canEdit ? this.keys : null),
       el("div", { class: "side" }, el("section", { class: "panel" }, el("h2", {}, "Rules"), this.list,
-        ...(this.canEdit ? [el("div", { class: "actions" }, this.save, this.revert)] : [el("p", { class: "quiet" }, "Your role may look at them, not change them.")]),
-        this.problems, this.result),
+        ...(this.canEdit ? [el("div", { class: "actions" }, this.save, this.revert)] : [el("p", { class: "quiet" }, whyNot())]),
+        el("div", { role: "alert" }, this.problems), this.result),
       el("section", { class: "panel" }, el("h2", {}, "As YAML"), this.yaml, el("div", { class: "actions" }, copy))));
     this.listen();
     readPictures([source], (_, jpeg) => this.paint(jpeg), this.abort.signal);
+    this.refresh();
+    this.showLast();
+  }
+
+  /** The state of the source, where it gives no picture. */
+  refresh() {
+    const source = state.sources.get(this.source);
+    const isLive = this.frame.dataset.live === "true";
+    const what = source && source.state !== "online" ? `The source is ${source.state}.` : "Waiting for a picture.";
+    this.hint.hidden = isLive || this.frame.dataset.last === "true";
+    text(this.hint, `${what} Zones and lines can be drawn without a picture, too.`);
+    this.frame.classList.toggle("blank", !this.hint.hidden);
+  }
+
+  /** The last kept picture, until the source gives one. */
+  async showLast() {
+    try {
+      const { objects } = await get(withQuery("objects", { source: this.source, limit: 20 }));
+      const kept = objects.find((object) => object.snapshot);
+      if (!kept || this.frame.dataset.live) return;
+      const answer = await fetch(`api/media/${kept.snapshot.id}/snapshot.jpg`, { signal: this.abort.signal });
+      if (!answer.ok || this.frame.dataset.live) return;
+      await paint(this.canvas, await answer.arrayBuffer());
+      this.frame.dataset.last = "true";
+      this.refresh();
+    } catch {
+      // Drawn without a picture.
+    }
   }
 
   close() {
@@ -84,7 +138,8 @@ class Editor {
   async load() {
     try {
       const rules = await get(`sources/${this.source}/rules`);
-      const read = (kind) => (rule) => ({ kind, name: rule.name, points: rule.coordinates.map(([x, y]) => [x, y]) });
+      const read = (kind) => (rule) => ({ kind, name: rule.name, points: rule.coordinates.map(([x, y]) => [x, y]), rule });
+      this.others = { directions: rules.directions || [], stationary: rules.stationary || null };
       this.shapes = [...rules.zones.map(read("zone")), ...rules.lines.map(read("line"))];
       this.selected = null;
       this.drawing = null;
@@ -98,14 +153,9 @@ class Editor {
   }
 
   async paint(jpeg) {
-    const bitmap = await createImageBitmap(new Blob([jpeg], { type: "image/jpeg" }));
-    if (this.canvas.width !== bitmap.width || this.canvas.height !== bitmap.height) {
-      this.canvas.width = bitmap.width;
-      this.canvas.height = bitmap.height;
-    }
-    this.canvas.getContext("2d").drawImage(bitmap, 0, 0);
-    bitmap.close();
+    await paint(this.canvas, jpeg);
     this.frame.dataset.live = "true";
+    this.refresh();
   }
 
   begin(kind) {
@@ -141,6 +191,8 @@ class Editor {
   /** Something was changed. */
   touch() {
     this.changed = true;
+    text(this.result, "");
+    this.result.dataset.state = "";
     this.draw();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.check(), 300);
@@ -275,6 +327,15 @@ class Editor {
       const d = `M${x - 30},${y}H${x + 30}M${x},${y - 45}V${y + 45}`;
       parts.push(svg("path", { d, class: "cross under" }), svg("path", { d, class: "cross" }));
     }
+    for (const { coordinates } of this.others.directions) parts.push(...arrow(coordinates, "arrow direction"));
+    // To which side objects cross a line: an arrow to its right.
+    for (const shape of this.shapes.filter(({ kind }) => kind === "line")) {
+      const [[x1, y1], [x2, y2]] = shape.points;
+      const [middle, along] = [[(x1 + x2) / 2, (y1 + y2) / 2], this.aspect()];
+      const length = Math.hypot((x2 - x1) * along, y2 - y1) || 1;
+      const side = [(-(y2 - y1) / length / along) * 0.07, (((x2 - x1) * along) / length) * 0.07];
+      parts.push(...arrow([middle, [middle[0] + side[0], middle[1] + side[1]]], "arrow side"));
+    }
     this.layer.replaceChildren(...parts);
     this.layer.classList.toggle("draws", Boolean(this.drawing));
     this.drawList();
@@ -282,9 +343,14 @@ class Editor {
     this.save.disabled = !this.changed || Boolean(this.drawing);
     this.revert.disabled = !this.changed;
     if (!this.canEdit) text(this.help, "");
-    else if (this.drawing) text(this.help, this.drawing.kind === "zone" ? "Tap the corners in their order; tap the first one again, or Finish, to close the zone. Keys: arrows move the cross, Space sets a corner, Enter finishes, Escape cancels." : "Tap where the line begins and where it ends. Keys: arrows move the cross, Space sets an end, Escape cancels.");
-    else if (this.selected) text(this.help, "Drag a corner or the whole shape. Keys: arrows move the corner, n selects the next one, Delete removes it; s selects the next zone or line.");
-    else text(this.help, "Select a zone or line, or draw a new one. Key: s selects the next one.");
+    else if (this.drawing) text(this.help, this.drawing.kind === "zone" ? "Tap the corners in their order; tap the first one again, or Finish, to close the zone." : "Tap where the line begins and where it ends. Objects cross it to its left or right, as seen along it.");
+    else if (this.selected) text(this.help, "Drag a corner or the whole shape.");
+    else text(this.help, "Select a zone or line, or draw a new one.");
+  }
+
+  /** Width by height of the picture. */
+  aspect() {
+    return this.canvas.width / Math.max(1, this.canvas.height);
   }
 
   /** Ellipses become circles: the drawing is stretched to the picture. */
@@ -311,8 +377,16 @@ class Editor {
         this.selected = null;
         this.touch();
       } }, "Remove");
-      return el("li", { class: this.selected && this.selected.shape === index ? "selected" : "" }, el("span", { class: `swatch ${shape.kind}` }), el("span", { class: "kind" }, shape.kind), name, remove);
+      const details = detailsOf(shape.rule, shape.kind);
+      return el("li", { class: this.selected && this.selected.shape === index ? "selected" : "" }, el("span", { class: `swatch ${shape.kind}` }), el("span", { class: "kind" }, shape.kind), name, remove,
+        details ? el("p", { class: "quiet details" }, details) : null);
     });
+    for (const direction of this.others.directions) {
+      rows.push(el("li", {}, el("span", { class: "swatch s4" }), el("span", { class: "kind" }, "direction"), el("span", {}, direction.name),
+        el("p", { class: "quiet details" }, `within ${direction.tolerance_degrees}°${direction.has_schedule ? ", with a schedule" : ""}`)));
+    }
+    const { stationary } = this.others;
+    if (stationary) rows.push(el("li", {}, el("span", { class: "kind" }, "at rest"), el("span", {}, `after ${stationary.threshold_s} s${ofObjects(stationary)}`)));
     this.list.replaceChildren(...(rows.length > 0 ? rows : [el("li", { class: "quiet" }, "This source has no zones and lines.")]));
   }
 
@@ -348,7 +422,8 @@ class Editor {
   showOutcome(outcome) {
     text(this.yaml, outcome.yaml || "# none");
     this.problems.replaceChildren(...outcome.problems.map((problem) => el("li", { class: "error" }, problem)));
-    text(this.result, outcome.reason ? `Not saved: ${outcome.reason}.` : "");
+    // What came of the last change stays until the next one.
+    if (outcome.reason) text(this.result, `Not saved: ${outcome.reason}.`);
     if (outcome.problems.length > 0) this.save.disabled = true;
   }
 
@@ -360,4 +435,38 @@ class Editor {
     this.result.dataset.state = message.state;
     if (isApplied) this.load();
   }
+}
+
+/** An arrow, as parts of the drawing. */
+function arrow([[x1, y1], [x2, y2]], kind) {
+  const [dx, dy] = [x2 - x1, y2 - y1];
+  const at = (along, aside) => `${(x1 + dx * along - dy * aside) * 1000},${(y1 + dy * along + dx * aside) * 1000}`;
+  return [svg("polyline", { points: `${at(0, 0)} ${at(1, 0)}`, class: kind }), svg("polyline", { points: `${at(0.7, 0.2)} ${at(1, 0)} ${at(0.7, -0.2)}`, class: kind })];
+}
+
+function ofObjects(rule) {
+  return rule.objects && rule.objects.length > 0 ? `, of ${rule.objects.join(", ")}` : "";
+}
+
+/** The other keys of a rule in words; empty: it was just drawn. They are changed in the configuration. */
+function detailsOf(rule, kind) {
+  if (!rule) return "";
+  const parts = [
+    rule.objects.length > 0 ? `of ${rule.objects.join(", ")}` : "of all objects",
+    `after ${rule.inertia_frames} ${rule.inertia_frames === 1 ? "frame" : "frames"}`,
+    rule.loitering_time_s ? `loitering after ${rule.loitering_time_s} s` : null,
+    rule.object_threshold ? `crowd of ${rule.object_threshold} or more` : null,
+    rule.has_schedule ? "with a schedule" : null,
+    kind === "line" ? "the arrow points to the right" : null,
+  ];
+  return parts.filter(Boolean).join(" · ");
+}
+
+/** Why nothing can be changed, and how to get the right to it. */
+function whyNot() {
+  if (may("operator")) return "This run has no configuration file that could be changed.";
+  const role = state.session ? state.session.role : "viewer";
+  return state.session && state.session.has_users
+    ? `Your role, ${role}, may look at them, not change them. Who manages the device gives the role operator: jetwatch user add NAME --role operator.`
+    : `Without users, the page may do what the role ${role} may. Set web.without_users to operator in the configuration, or add users.`;
 }
