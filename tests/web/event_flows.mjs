@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 
 import { KEPT_CONFIG, busyConfig, start } from "./daemon.mjs";
-import { LIMIT, binary, flow, model, open, shoot } from "./harness.mjs";
+import { LIMIT, PHONE, binary, flow, model, open, press, shoot } from "./harness.mjs";
 
 const rows = (page) => page.$$eval(".list .event", (found) => found.map((row) => ({ ...row.dataset, text: row.textContent })));
 
@@ -13,20 +13,32 @@ export async function eventFlows() {
   try {
     await flow("earlier events come page by page, by scrolling and by the button", async () => {
       const page = await open(busy.origin);
-      await page.waitForFunction(async () => (await (await fetch("api/events?limit=200")).json()).events.length >= 200, { timeout: 120000, polling: 1000 });
+      await page.waitForFunction(async () => (await (await fetch("api/objects?limit=200")).json()).objects.length >= 120, { timeout: 240000, polling: 1000 });
       await page.evaluate(() => { location.hash = "events?to=" + new Date().toISOString(); });
       await page.waitForFunction(() => document.querySelectorAll(".list .event").length >= 50, LIMIT);
       // Messages about the last moments may still be on their way, and belong into the list.
       const first = (await rows(page)).length;
       assert.ok(first >= 50 && first < 80, String(first));
-      await page.evaluate(() => document.querySelector(".list .event:last-child").scrollIntoView());
+      await page.evaluate(() => document.querySelector(".more").scrollIntoView());
       await page.waitForFunction(() => document.querySelectorAll(".list .event").length >= 100, LIMIT);
       await page.evaluate(() => window.scrollTo(0, 0));
       const second = (await rows(page)).length;
-      await page.focus(".more");
+      await page.evaluate(() => document.querySelector(".more").focus());
       await page.keyboard.press("Enter");
       // Of tracks that are still in view, the last message is after that time.
       await page.waitForFunction((before) => document.querySelectorAll(".list .event").length > before, LIMIT, second);
+      const ids = await page.evaluate(async () => {
+        const all = [];
+        const to = new Date().toISOString();
+        for (let before = ""; before !== null;) {
+          const found = await (await fetch(`api/objects?limit=37&to=${to}&before=${encodeURIComponent(before)}`)).json();
+          all.push(...found.objects.map(({ id, started_ms: at }) => [at, id]));
+          before = found.next;
+        }
+        return all;
+      });
+      assert.ok(ids.length >= 120 && new Set(ids.map(([, id]) => id)).size === ids.length, "each object once");
+      assert.deepEqual(ids.map(([at]) => at), ids.map(([at]) => at).sort((a, b) => b - a));
       const texts = await page.evaluate(async () => {
         const all = [];
         for (let before = ""; before !== null;) {
@@ -42,13 +54,20 @@ export async function eventFlows() {
 
     await flow("the filter is in the address, and tracks are found by their zones", async () => {
       const page = await open(busy.origin, { hash: "#events?source=gate&zone=left" });
-      await page.waitForFunction(() => document.querySelectorAll(".list .event[data-kind=event]").length > 0, LIMIT);
-      assert.deepEqual(await page.$$eval(".filter select", (found) => found.map((select) => select.value)), ["gate", "", "left"]);
+      await page.waitForFunction(() => document.querySelectorAll(".list .event[data-kind=object]").length > 0, LIMIT);
+      assert.deepEqual(await page.$$eval(".filter select", (found) => found.map((select) => select.value).slice(0, 3)), ["gate", "", "left"]);
       for (const row of await rows(page)) {
         assert.equal(row.source, "gate");
-        assert.ok(row.kind === "analytics" ? /, left/.test(row.text) : row.rules.split(" ").includes("left"), row.text);
+        assert.ok(row.rules.split(" ").includes("left"), row.text);
       }
-      const label = (await rows(page)).find((row) => row.kind === "event").label;
+      const [{ label }] = await rows(page);
+      // What there is, not all that the network knows.
+      const labels = await page.evaluate(async () => {
+        const { objects } = await (await fetch("api/objects?limit=200")).json();
+        const offered = [...document.querySelector("select[name=label]").options].map((option) => option.value).filter(Boolean);
+        return { offered, seen: new Set(objects.map((object) => object.label)).size, known: (await (await fetch("api/info")).json()).sources[0].labels.length };
+      });
+      assert.ok(labels.offered.includes(label) && labels.offered.length >= labels.seen, JSON.stringify(labels));
       await page.select("select[name=label]", label);
       await page.waitForFunction((wanted) => location.hash === `#events?source=gate&label=${wanted}&zone=left`, LIMIT, label);
       await page.waitForFunction((wanted) => {
@@ -66,11 +85,10 @@ export async function eventFlows() {
     await flow("times limit the list, and a time that is past gets no new events", async () => {
       const page = await open(busy.origin);
       const [from, to] = await page.evaluate(async () => {
-        const { events } = await (await fetch("api/events?limit=200")).json();
-        // A track that is long in view has begun before events that stand below it.
-        const times = events.map(({ message }) => message.started_at || message.at).sort();
+        const { objects } = await (await fetch("api/objects?limit=120")).json();
+        const times = objects.map((object) => object.started_ms).sort((a, b) => a - b);
         // The fields of the page hold whole seconds.
-        const second = (at, more) => new Date((Math.floor(Date.parse(at) / 1000) + more) * 1000).toISOString();
+        const second = (at, more) => new Date((Math.floor(at / 1000) + more) * 1000).toISOString();
         return [second(times[60], 0), second(times[100], 1)];
       });
       await page.evaluate((hash) => { location.hash = hash; }, `events?from=${from}&to=${to}`);
@@ -80,8 +98,60 @@ export async function eventFlows() {
         const times = [...document.querySelectorAll(".list .event")].map((row) => Number(row.dataset.at));
         return times.length > 0 && times.every((at) => at >= first && at <= last);
       }, LIMIT, Date.parse(from), Date.parse(to));
-      await page.waitForFunction(async (before) => (await (await fetch("api/events?limit=1")).json()).events[0].number > before, { ...LIMIT, polling: 200 }, await page.evaluate(async () => (await (await fetch("api/events?limit=1")).json()).events[0].number));
+      const newest = async () => page.evaluate(async () => (await (await fetch("api/objects?limit=1")).json()).objects[0].started_ms);
+      const before = await newest();
+      await page.waitForFunction(async (time) => (await (await fetch("api/objects?limit=1")).json()).objects[0].started_ms > time, { ...LIMIT, polling: 200 }, before);
       assert.deepEqual(await outside(), []);
+      await page.browserContext().close();
+    });
+
+    await flow("an object is one card, with what happened to it inside, below the heading of its day", async () => {
+      const page = await open(busy.origin, { hash: "#events" });
+      await page.waitForFunction(() => document.querySelectorAll(".list .event").length > 20, LIMIT);
+      const found = await rows(page);
+      assert.equal(new Set(found.map((row) => row.id)).size, found.length);
+      assert.equal(await page.$eval(".list h2", (heading) => heading.textContent), "Today");
+      await press(page, "List");
+      await page.waitForFunction(() => [...document.querySelectorAll(".list .happened li")].some((item) => item.checkVisibility() && /line crossed: line-\d, to the (left|right)/.test(item.textContent)), LIMIT);
+      await shoot(page, "events-rows");
+      await page.waitForFunction(() => document.querySelectorAll(".now .event canvas").length > 3, LIMIT);
+      await press(page, "Grid");
+      await shoot(page, "events-grid");
+      await page.browserContext().close();
+    });
+
+    await flow("a day of each source is scrubbed by the pointer and the keyboard", async () => {
+      const page = await open(busy.origin, { hash: "#events" });
+      await page.waitForFunction(() => [...document.querySelectorAll(".day .track")].length === 2 && [...document.querySelectorAll(".day .track")].every((track) => Number(track.dataset.objects) > 0), LIMIT);
+      const area = await (await page.$(".day .row[data-source=gate] .track")).boundingBox();
+      await page.mouse.move(area.x + area.width * 0.25, area.y + 10);
+      await page.mouse.down();
+      await page.mouse.move(area.x + area.width * 0.5, area.y + 10, { steps: 8 });
+      await page.waitForFunction(() => document.querySelector(".day .row[data-source=gate] .bubble").textContent !== "" && Math.abs(Number(document.querySelector(".day .row[data-source=gate] .track").getAttribute("aria-valuenow")) - 43200) < 600, LIMIT);
+      await page.mouse.up();
+      // Nothing is kept: the player says so.
+      await page.waitForFunction(() => document.querySelector("dialog.viewer").open && /no video of gate/.test(document.querySelector("dialog.viewer").textContent), LIMIT);
+      await page.keyboard.press("Escape");
+      await page.focus(".day .row[data-source=yard] .track");
+      await page.keyboard.press("Home");
+      await page.keyboard.press("ArrowRight");
+      assert.equal(await page.$eval(".day .row[data-source=yard] .track", (track) => track.getAttribute("aria-valuenow")), "60");
+      const today = await page.$eval(".day h2", (heading) => heading.textContent);
+      await page.click(".day button[aria-label='The day before']");
+      await page.waitForFunction(() => document.querySelector(".day h2").textContent === "Yesterday" && document.querySelector(".day .track").dataset.objects === "0", LIMIT);
+      assert.equal(today, "Today");
+      await page.browserContext().close();
+    });
+
+    await flow("the filter of a phone leaves room for events", async () => {
+      const page = await open(busy.origin, { hash: "#events", view: PHONE });
+      await page.waitForSelector(".list .event", LIMIT);
+      assert.equal(await page.$eval(".filters", (details) => details.open), false);
+      const high = await page.$eval(".filters", (details) => details.getBoundingClientRect().height);
+      assert.ok(high < 80, `${high} px`);
+      await page.click(".filters summary");
+      await page.waitForFunction(() => document.querySelector("select[name=label]").checkVisibility(), LIMIT);
+      await shoot(page, "events-phone");
       await page.browserContext().close();
     });
   } finally {
@@ -93,8 +163,14 @@ export async function eventFlows() {
   try {
     await flow("pictures and clips appear in the list when they are ready", async () => {
       const page = await open(first.origin, { hash: "#events" });
-      await page.waitForFunction(() => document.querySelectorAll(".list .event[data-kind=event] button.thumb").length >= 2, { timeout: 90000 });
-      await page.waitForFunction(() => [...document.querySelectorAll(".list .event[data-kind=event] .actions button")].some((button) => button.textContent === "Play"), { timeout: 90000 });
+      await page.waitForFunction(() => document.querySelectorAll(".list .event[data-kind=object] button.thumb img").length >= 2, { timeout: 90000 });
+      await page.waitForFunction(() => [...document.querySelectorAll(".list .event[data-kind=object]")].some((card) => card.textContent.includes("clip")), { timeout: 90000 });
+      // What an operator opens is marked as seen; the others are marked together.
+      await page.click(".list .event[data-kind=object] button.thumb");
+      await page.waitForFunction(() => document.querySelectorAll(".list .event.is-seen").length >= 1, LIMIT);
+      await page.keyboard.press("Escape");
+      await press(page, "Mark all as seen");
+      await page.waitForFunction(async () => (await (await fetch("api/objects?limit=200")).json()).objects.filter((object) => object.reviewed).length >= 2, LIMIT);
       await page.browserContext().close();
     });
   } finally {
@@ -104,14 +180,19 @@ export async function eventFlows() {
   try {
     await flow("what is kept of earlier runs follows the events of this one, each once", async () => {
       const page = await open(second.origin, { hash: "#events" });
-      await page.waitForFunction(() => document.querySelectorAll(".list .event[data-kind=kept] button.thumb").length > 0, { timeout: 90000 });
+      await page.waitForFunction(() => document.querySelectorAll(".list .event[data-kind=object] button.thumb img").length > 0, { timeout: 90000 });
       const pictures = await page.$$eval(".list .event img", (found) => found.map((image) => image.src));
       assert.equal(new Set(pictures).size, pictures.length);
-      const clips = await page.$$eval(".list .event a.button", (found) => found.map((link) => link.href));
-      assert.ok(clips.length > 0);
+      const started = (await (await fetch(`${second.origin}/api/info`)).json()).started_ms;
+      const earlier = (await rows(page)).filter((row) => Number(row.at) < started);
+      assert.ok(earlier.length > 0 && earlier.some((row) => /clip/.test(row.text) && /\d %/.test(row.text)), JSON.stringify(earlier.slice(0, 3)));
       await shoot(page, "events-kept-earlier");
       await page.select("select[name=kind]", "continuous");
       await page.waitForFunction(() => [...document.querySelectorAll(".list .event")].length > 0 && [...document.querySelectorAll(".list .event strong")].every((title) => title.textContent === "Recording"), { timeout: 90000 });
+      // A piece plays from its begin, and the day goes on from there.
+      await page.click(".list .event button.thumb");
+      await page.waitForFunction(() => document.querySelector("dialog video").readyState > 1 && !document.querySelector("dialog video").hidden, LIMIT);
+      await page.waitForFunction(() => document.querySelector("dialog .track").dataset.video > 0, LIMIT);
       await page.browserContext().close();
     });
   } finally {

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { createServer, request } from "node:http";
 
 import { PASSWORD, VIDEO_CONFIG, freePort, start } from "./daemon.mjs";
-import { DESKTOP, LIMIT, PHONE, binary, finish, flow, logIn, model, open, shoot, tilesShow } from "./harness.mjs";
+import { DESKTOP, LIMIT, PHONE, binary, finish, flow, logIn, model, open, press, shoot, tilesShow } from "./harness.mjs";
 import { accessFlows } from "./access.mjs";
 import { eventFlows } from "./event_flows.mjs";
 import { firstUserFlows } from "./first_user.mjs";
@@ -365,15 +365,40 @@ try {
       return [answer.status, await answer.text()];
     }, item.clip);
     assert.deepEqual(range, [206, "ftyp"]);
-    await page.reload();
-    await page.waitForSelector(".event button.thumb img", LIMIT);
-    await page.waitForFunction(() => [...document.querySelectorAll(".event .actions button")].some((button) => button.textContent === "Play"), LIMIT);
+    await page.waitForFunction(() => document.querySelector(".event[data-kind=object] button.thumb .mark"), LIMIT);
     await shoot(page, "events-kept");
-    await page.evaluate(() => [...document.querySelectorAll(".event .actions button")].find((button) => button.textContent === "Play").click());
-    await page.waitForFunction(() => document.querySelector("dialog video") && document.querySelector("dialog video").duration > 0.5, LIMIT);
-    await page.evaluate(() => { document.querySelector("dialog video").currentTime = 1; });
-    await page.waitForFunction(() => document.querySelector("dialog video").currentTime >= 1 && !document.querySelector("dialog video").seeking, LIMIT);
+    const wanted = await page.evaluate(async () => {
+      const { objects } = await (await fetch("api/objects?limit=50")).json();
+      return objects.find((object) => object.clips.length > 0 && object.snapshot && object.path.length > 2);
+    });
+    // The address of an event opens it.
+    await page.goto(`${camera.origin}/#events/${encodeURIComponent(wanted.id)}`);
+    await page.reload();
+    await page.waitForFunction(() => document.querySelector("dialog[open] video") && document.querySelector("dialog video").duration > 0.5 && !document.querySelector("dialog video").seeking, LIMIT);
+    // It begins a second before the event, where the clip has that.
+    const [clip] = wanted.clips;
+    const begin = Math.max(0, wanted.started_ms - 1000 - clip.from_ms) / 1000;
+    await page.waitForFunction((from) => document.querySelector("dialog video").currentTime >= from - 0.1, LIMIT, begin);
+    await page.waitForFunction(() => document.querySelector("dialog .layer").dataset.boxes === "1", LIMIT);
+    await page.evaluate(() => { document.querySelector("dialog video").pause(); });
     await shoot(page, "clip");
+    await press(page, "Picture");
+    await page.waitForFunction(() => document.querySelector("dialog img").naturalWidth > 100 && !document.querySelector("dialog img").hidden && document.querySelector("dialog .layer").dataset.boxes === "1", LIMIT);
+    const saved = await page.$$eval("dialog a.button", (found) => found.filter((link) => !link.hidden).map((link) => link.getAttribute("href")));
+    assert.deepEqual(saved, [`api/media/${wanted.snapshot.id}/snapshot.jpg?download=1`, `api/media/${clip.id}/clip.mp4?download=1`]);
+    // The one before, by the keyboard, and back by a button.
+    await page.waitForFunction(() => document.querySelectorAll(".list .event").length > 1, LIMIT);
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => !document.querySelector("dialog.viewer").open && location.hash === "#events", LIMIT);
+    await page.click(".list .event[data-kind=object] button.thumb");
+    const first = await page.$eval("dialog.viewer", (dialog) => dialog.dataset.id);
+    await page.keyboard.press("ArrowLeft");
+    await page.waitForFunction((id) => document.querySelector("dialog.viewer").dataset.id !== id, LIMIT, first);
+    const second = await page.$eval("dialog.viewer", (dialog) => dialog.dataset.id);
+    assert.ok(decodeURIComponent(page.url()).endsWith(`#events/${second}`));
+    await press(page, "Later ›");
+    await page.waitForFunction((id) => document.querySelector("dialog.viewer").dataset.id === id, LIMIT, first);
+    await page.keyboard.press("Escape");
     const pinned = await page.evaluate(async (id) => {
       await fetch(`api/media/${id}/pin`, { method: "POST", headers: { "Content-Type": "application/json" }, body: "{\"pinned\": true}" });
       return (await (await fetch("api/media")).json()).items.some((found) => found.clip === id && found.pinned);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Figures of the page in Chromium: `node numbers.mjs BINARY MODEL`. Prints them and judges nothing: they are those of this machine, now.
 
-import { readdirSync, statSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { readFileSync, readdirSync, statSync } from "node:fs";
+import { gzipSync } from "node:zlib";
 
 import { VIDEO_CONFIG, start } from "./daemon.mjs";
 import { LIMIT, binary, browser, model, open, tilesShow } from "./harness.mjs";
@@ -74,6 +76,88 @@ try {
   await page.browserContext().close();
 } finally {
   await camera.stop();
+}
+
+/** Fills the index in a folder of recordings with as many objects, each with a picture, over a day. */
+const FILL = `
+import json, sqlite3, sys, time
+path, count = sys.argv[1], int(sys.argv[2])
+base = sqlite3.connect(path, timeout=30)
+now = int(time.time() * 1e6)
+step = 86400 * 10**6 // count
+labels = ["person", "car", "bus", "bicycle"]
+for n in range(count):
+    at = now - (n + 1) * step
+    track, source, label = f"{at / 1e6:.6f}-gate-{n}", f"cam{n % 8}", labels[n % 4]
+    zones = json.dumps(["door", "yard"][: n % 3])
+    trail = [[at // 1000 + 200 * i, 0.1 + i / 50, 0.2, 0.3 + i / 50, 0.6] for i in range(12)]
+    details = json.dumps({"duration_ms": 5000, "happened": [{"type": "zone_entered", "name": "door", "at": "2026-01-01T00:00:00Z"}], "path": trail})
+    ident = f"s{at // 1000:012x}{n % 4096:03x}"
+    base.execute("INSERT OR IGNORE INTO items VALUES (?,'snapshot','ready',?,?,?,90000,?,?,?,'[0.1,0.2,0.3,0.6]',0,0,NULL,NULL,1,?)",
+                 (ident, source, at, at, label, json.dumps([track]), zones, f"{source}/none/{ident}.jpg"))
+    base.execute("INSERT OR REPLACE INTO objects VALUES (?,?,?,?,?,0.8,?,1,0)", (track, source, label, at, at + 5 * 10**6, zones))
+    base.execute("INSERT OR REPLACE INTO object_details VALUES (?,?)", (track, details))
+base.commit()
+`;
+
+const OBJECTS = 100000;
+let media = "";
+const kept = await start(binary, { config: (port, web, folder) => {
+  media = `${folder}/media`;
+  return VIDEO_CONFIG(binary, model)(port, web, folder);
+} });
+try {
+  execFileSync("python3", ["-c", FILL, `${media}/index.sqlite`, String(OBJECTS)], { stdio: "inherit" });
+  const page = await open(kept.origin);
+  await page.waitForSelector(".tile", LIMIT);
+  for (const path of ["objects?limit=50", "objects?limit=50&label=car", "objects?limit=50&zone=yard", "objects?limit=50&zone=none", "objects/facets", "activity"]) {
+    tell(`${OBJECTS} objects, api/${path}`, await page.evaluate(async (wanted, count) => {
+      const found = [];
+      for (let at = 0; at < count; at += 1) {
+        const from = performance.now();
+        await (await fetch(`api/${wanted}`)).json();
+        found.push(performance.now() - from);
+      }
+      return found;
+    }, path, CLICKS), "ms");
+  }
+  const views = [];
+  for (let count = 0; count < CLICKS; count += 1) {
+    await page.evaluate(() => { location.hash = "live"; });
+    await page.waitForSelector(".tile", LIMIT);
+    views.push(await page.evaluate(() => new Promise((done) => {
+      const from = performance.now();
+      new MutationObserver((_, observer) => {
+        if (document.querySelectorAll(".list .event").length < 50) return;
+        observer.disconnect();
+        requestAnimationFrame(() => done(performance.now() - from));
+      }).observe(document.body, { childList: true, subtree: true });
+      location.hash = "events";
+    })));
+  }
+  tell(`${OBJECTS} objects, from the tab to the first 50 cards`, views, "ms");
+  // A drag over the day: the time between two frames of the display.
+  await page.waitForFunction(() => document.querySelectorAll(".day .track").length >= 8, LIMIT);
+  await page.evaluate(() => {
+    window.frames_ms = [];
+    let last = performance.now();
+    const next = (now) => {
+      window.frames_ms.push(now - last);
+      last = now;
+      requestAnimationFrame(next);
+    };
+    requestAnimationFrame(next);
+  });
+  const area = await (await page.$(".day .track")).boundingBox();
+  await page.mouse.move(area.x + 2, area.y + 8);
+  await page.mouse.down();
+  await page.evaluate(() => { window.frames_ms.length = 0; });
+  await page.mouse.move(area.x + area.width - 2, area.y + 8, { steps: 400 });
+  tell("scrubbing, between two frames of the display", await page.evaluate(() => window.frames_ms), "ms");
+  await page.mouse.up();
+  await page.browserContext().close();
+} finally {
+  await kept.stop();
   await browser.close();
 }
 
@@ -81,5 +165,6 @@ const folder = process.env.PAGE_FILES;
 if (folder) {
   const files = readdirSync(folder);
   const size = files.reduce((sum, name) => sum + statSync(`${folder}/${name}`).size, 0);
-  console.log(`files of the page in the program: ${files.length}, ${size} bytes`);
+  const small = files.reduce((sum, name) => sum + gzipSync(readFileSync(`${folder}/${name}`)).length, 0);
+  console.log(`files of the page in the program: ${files.length}, ${size} bytes, ${small} bytes with gzip`);
 }

@@ -40,12 +40,14 @@ static ASSETS: &[Asset] = assets! {
     "/address.js": SCRIPT, "address.js";
     "/account.js": SCRIPT, "account.js";
     "/live.js": SCRIPT, "live.js";
-    "/layer.js": SCRIPT, "layer.js";
-    "/pictures.js": SCRIPT, "pictures.js";
     "/video.js": SCRIPT, "video.js";
     "/events.js": SCRIPT, "events.js";
     "/filter.js": SCRIPT, "filter.js";
-    "/rows.js": SCRIPT, "rows.js";
+    "/cards.js": SCRIPT, "cards.js";
+    "/layer.js": SCRIPT, "layer.js";
+    "/pictures.js": SCRIPT, "pictures.js";
+    "/player.js": SCRIPT, "player.js";
+    "/timeline.js": SCRIPT, "timeline.js";
     "/storage.js": SCRIPT, "storage.js";
     "/checks.js": SCRIPT, "checks.js";
     "/machine.js": SCRIPT, "machine.js";

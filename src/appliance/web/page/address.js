@@ -3,8 +3,14 @@
 /** The view that the address names. */
 export function where() {
   const [path, query] = location.hash.slice(1).split("?");
-  const [page, argument] = path.split("/");
-  return { page, argument, query: new URLSearchParams(query || "") };
+  const [page, ...rest] = path.split("/");
+  return { page, argument: rest.length > 0 ? decodeURIComponent(rest.join("/")) : undefined, query: new URLSearchParams(query || "") };
+}
+
+function put(page, argument, query) {
+  const path = argument ? `${page}/${encodeURIComponent(argument)}` : page;
+  const text = query.toString();
+  history.replaceState(null, "", text ? `#${path}?${text}` : `#${path}`);
 }
 
 /** Writes the filter of a page into the address, without a new entry of the history. */
@@ -13,6 +19,10 @@ export function setQuery(page, values) {
   for (const [key, value] of Object.entries(values)) {
     if (value) query.set(key, value);
   }
-  const text = query.toString();
-  history.replaceState(null, "", text ? `#${page}?${text}` : `#${page}`);
+  put(page, where().argument, query);
+}
+
+/** Writes what is open on a page into the address; null: nothing is. */
+export function setArgument(page, argument) {
+  put(page, argument, where().query);
 }

@@ -1,47 +1,93 @@
-// Events: what happens now, and what has happened, the newest first, page by page. Kept pictures and clips come from the daemon's
-// archive, which also has those of earlier runs.
+// Events: an object is one card, whatever happened to it. What is in view, and what was seen, the newest first, page by page, with the day
+// of each source above. Kept pictures and clips come from the daemon's archive, which also has those of earlier runs.
 
-import { bytes, el, notify, span, text } from "./dom.js";
-import { get, withQuery } from "./api.js";
+import { bytes, dateAndTime, el, notify, span, text } from "./dom.js";
+import { get, post, withQuery } from "./api.js";
+import { setArgument, where } from "./address.js";
+import { drawLive, makeCard, rove } from "./cards.js";
 import { makeFilter } from "./filter.js";
-import { makeRows, keyOf } from "./rows.js";
-import { on, state } from "./store.js";
+import { paint, readPictures } from "./pictures.js";
+import { makePlayer } from "./player.js";
+import { may, on, state } from "./store.js";
+import { PARTS, dayOf, makeTimeline } from "./timeline.js";
 
-/** Events, and kept items, of a page. */
+/** Objects, and pieces of continuous recording, of a page. */
 const PAGE = 50;
 
-/** Most rows; the oldest leave. */
-const MAX_ROWS = 2000;
+/** Most cards; the oldest leave. */
+const MAX_CARDS = 2000;
 
-/** Time after which a store of pictures and clips that is not open yet is asked again. */
+/** Time after which a store that is not open yet is asked again. */
 const RETRY_MS = 2000;
 
 /** Time in which pictures and clips that become ready are asked for together. */
 const MEDIA_MS = 700;
 
+/** Time between two looks at the day, and between two live pictures of what is in view. */
+const DAY_MS = 30000;
+const LIVE_MS = 2000;
+
+/** Most live pictures of objects that are kept after their end. */
+const MAX_LIVE = 200;
+
+/** When the events were looked at last, in this browser. */
+const LOOKED = "jetwatch.looked";
+
+/** Grid or list. */
+const LOOK = "jetwatch.events";
+
 export function show(main) {
-  const now = el("ul", { class: "now", tabindex: 0, "aria-label": "Happening now" });
-  const makeList = () => el("ol", { class: "list", "aria-label": "Events" });
+  const looked = Number(localStorage.getItem(LOOKED)) || Date.now();
+  const nowList = el("ol", { class: "cards", "aria-label": "In view" });
+  const nowEmpty = el("p", { class: "quiet" }, "Nothing is in view.");
+  const makeList = () => el("div", { class: `list ${look}` });
+  let look = localStorage.getItem(LOOK) === "rows" ? "rows" : "grid";
   let list = makeList();
   let visible = list;
   const more = el("button", { type: "button", class: "more" }, "Show earlier events");
   const empty = el("p", { class: "empty", hidden: true }, "No events match.");
   const usage = el("p", { class: "summary" });
   const filter = makeFilter(() => begin());
-  const rows = makeRows();
-  main.replaceChildren(
-    el("h1", {}, "Events"),
-    el("section", { class: "panel" }, el("h2", {}, "Happening now"), now),
-    el("section", { class: "panel" }, el("h2", {}, "History"), filter.node, usage, list, empty, more),
-    rows.viewer,
-  );
-  /** Tracks of now, and the zones and lines of each. */
-  const open = new Map();
-  const rulesOf = new Map();
+  const asGrid = el("button", { type: "button", onclick: () => setLook("grid") }, "Grid");
+  const asRows = el("button", { type: "button", onclick: () => setLook("rows") }, "List");
+  const seen = el("button", { type: "button", hidden: !may("operator"), onclick: () => markSeen() }, "Mark all as seen");
+  const fresh = el("p", { class: "summary fresh", role: "status" });
+  // The day.
+  const dayTitle = el("h2", {});
+  const dayBefore = el("button", { type: "button", "aria-label": "The day before", onclick: () => setDay(-1) }, "‹");
+  const dayAfter = el("button", { type: "button", "aria-label": "The day after", onclick: () => setDay(1) }, "›");
+  const timeline = makeTimeline({ onPick: (source, ms) => player.openMoment(source, ms) });
+  let day = dayOf(Date.now());
+  /** Cards by the identity of their objects: `{object, node}`. */
   const shown = new Map();
+  /** Objects in view, and live pictures of objects. */
+  const open = new Map();
+  const live = new Map();
+  const player = makePlayer({
+    neighbor: (object, step) => {
+      const nodes = [...list.querySelectorAll(".event[data-kind=object]")];
+      const at = nodes.findIndex((node) => node.dataset.id === object.id);
+      const next = at < 0 ? null : nodes[at - step];
+      return next ? shown.get(next.dataset.id).object : null;
+    },
+    onShow: (object) => {
+      if (where().page !== "events") return;
+      setArgument("events", object ? object.id : null);
+      if (object && may("operator") && !object.reviewed) review([object], true).catch(() => {});
+    },
+    onPinned: (object) => put(object),
+  });
+  main.replaceChildren(
+    el("div", { class: "head" }, el("h1", {}, "Events"), el("div", { class: "tools" }, asGrid, asRows, seen)),
+    filter.node,
+    el("section", { class: "panel day" }, el("div", { class: "line" }, dayBefore, dayTitle, dayAfter), timeline.node),
+    el("section", { class: "panel now" }, el("h2", {}, "In view now"), nowList, nowEmpty),
+    el("section", { class: "panel past" }, el("h2", { class: "hidden" }, "History"), usage, fresh, list, empty, more),
+    player.node,
+  );
   const hasMedia = () => Boolean(state.info && state.info.has_media);
-  /** Where the next page begins; `phase` is `events` of this run, then `kept` items of earlier ones, then `end`. */
-  let next = { phase: "events" };
+  /** Where the next page begins; undefined: at the first one, null: there is none. */
+  let next;
   let generation = 0;
   let isBusy = false;
   let retry = null;
@@ -54,82 +100,139 @@ export function show(main) {
     visible = list;
   };
 
+  const setLook = (wanted) => {
+    look = wanted;
+    localStorage.setItem(LOOK, wanted);
+    for (const node of [list, visible]) node.className = `list ${look}`;
+    asGrid.setAttribute("aria-pressed", String(look === "grid"));
+    asRows.setAttribute("aria-pressed", String(look === "rows"));
+  };
+
+  const card = (object) => makeCard(object, {
+    live: live.get(object.id),
+    isNew: !object.reviewed && object.started_ms > looked,
+    onOpen: (wanted) => player.open(wanted),
+  });
+
+  /** The list of the day of a time, where days are in their order. */
+  const dayList = (ms) => {
+    const key = String(dayOf(ms));
+    const known = [...list.children].find((section) => section.dataset.day === key);
+    if (known) return known.querySelector("ol");
+    const cards = el("ol", { class: "cards" });
+    const section = el("section", { "data-day": key }, el("h2", {}, dayName(ms)), cards);
+    const later = [...list.children].find((other) => Number(other.dataset.day) < Number(key));
+    list.insertBefore(section, later || null);
+    return cards;
+  };
+
+  const add = (entry, ms) => {
+    const cards = dayList(ms);
+    const later = [...cards.children].reverse().find((node) => Number(node.dataset.at) >= ms);
+    // Most come in their order: at the end, or at the begin.
+    if (later) later.after(entry.node);
+    else cards.prepend(entry.node);
+  };
+
+  /** Shows an object that has ended: in its place, or in place of the card before. */
+  const put = (object) => {
+    const known = shown.get(object.id);
+    const entry = { object, node: card(object) };
+    shown.set(object.id, entry);
+    if (known) known.node.replaceWith(entry.node);
+    else add(entry, object.started_ms);
+    player.refresh(object);
+    empty.hidden = true;
+  };
+
+  const refreshFresh = () => {
+    const count = [...shown.values()].filter(({ object }) => object && !object.reviewed && object.started_ms > looked).length;
+    text(fresh, count > 0 ? `${count}${next ? " or more" : ""} new since you looked, ${dateAndTime(looked)}` : "");
+    seen.disabled = ![...shown.values()].some(({ object }) => object && !object.reviewed);
+  };
+
+  /** Cards of what is in view, by identity: only what has changed is made again, so that a press or the focus is not lost. */
+  const nowCards = new Map();
   const refreshNow = () => {
-    const items = [...open.values()].map((event) => {
-      const rules = rulesOf.get(keyOf(event)) || [];
-      return el("li", { "data-source": event.source }, el("strong", {}, event.label), ` at ${event.source}`, rules.length > 0 ? `, ${rules.join(", ")} ` : " ",
-        el("span", { class: "quiet age" }, `for ${span(Math.max(0, Date.now() - Date.parse(event.started_at)))}`));
-    });
-    now.replaceChildren(...(items.length > 0 ? items : [el("li", { class: "quiet" }, "Nothing is in view.")]));
-  };
-
-  const add = (row) => {
-    shown.set(row.key, row);
-    list.append(row.node);
-  };
-
-  /** Puts a row into its place by time; one that belongs to a page that was not read yet comes with that page. */
-  const insert = (row) => {
-    const later = [...list.children].find((node) => Number(node.dataset.at) <= Number(row.node.dataset.at));
-    if (!later && next.phase !== "end" && list.children.length > 0) return;
-    list.insertBefore(row.node, later || null);
-    shown.set(row.key, row);
-  };
-
-  /** The page of events of this run, with what is kept of them. */
-  const readEvents = async (wanted) => {
-    const found = await get(withQuery("events", { ...wanted, before: next.before, limit: PAGE }));
-    const messages = found.events.map(({ message }) => message);
-    if (hasMedia() && messages.length > 0) {
-      const starts = messages.map((message) => Date.parse(message.started_at || message.at));
-      const ends = messages.map((message) => Date.parse(message.ended_at || message.frame_at || message.at));
-      const time = (ms) => new Date(ms).toISOString();
-      rows.learn((await get(withQuery("media", { source: wanted.source, label: wanted.label, from: time(Math.min(...starts)), to: time(Math.max(...ends)), limit: 200 }))).items);
+    const wanted = [...open.values()].filter((object) => !filter.isContinuous() && filter.admits(object)).sort((a, b) => b.started_ms - a.started_ms);
+    const ids = new Set(wanted.map((object) => object.id));
+    for (const [id, known] of nowCards) {
+      if (ids.has(id)) continue;
+      known.node.remove();
+      nowCards.delete(id);
     }
-    const rest = hasMedia() ? { phase: "kept", to: found.oldest } : { phase: "end" };
+    wanted.forEach((object, index) => {
+      const about = JSON.stringify([object.label, object.zones, object.happened.length, object.is_lost, live.has(object.id), Math.round((object.score || 0) * 20)]);
+      let known = nowCards.get(object.id);
+      if (!known || known.about !== about) {
+        const node = card({ ...object, duration_ms: null, is_open: true });
+        const hadFocus = known && known.node.contains(document.activeElement);
+        if (known) known.node.replaceWith(node);
+        if (hadFocus) node.querySelector("button").focus();
+        known = { node, about };
+        nowCards.set(object.id, known);
+      }
+      if (nowList.children[index] !== known.node) nowList.insertBefore(known.node, nowList.children[index] || null);
+      text(known.node.querySelector(".badge"), `${object.is_lost ? "lost, " : ""}${span(Math.max(0, Date.now() - object.started_ms))}`);
+    });
+    nowEmpty.hidden = wanted.length > 0;
+  };
+
+  /** A page of objects. */
+  const readObjects = async () => {
+    const found = await get(withQuery("objects", { ...filter.values(), new: filter.isNew() ? 1 : null, before: next, limit: PAGE }));
+    if (!found.is_ready) return { isWaiting: true };
+    if (next === undefined) {
+      for (const object of found.open) open.set(object.id, { ...(open.get(object.id) || {}), ...object });
+      refreshNow();
+    }
     return {
-      rows: found.events.map(({ message, rules }) => rows.ofEvent(message, rules)),
-      next: found.next === null ? rest : { phase: "events", before: found.next },
+      // Of a track that is in view there may be a file already.
+      rows: found.objects.filter((object) => !shown.has(object.id) && !open.has(object.id)).map((object) => () => put(object)),
+      next: found.next,
     };
   };
 
-  /** The page of kept items, without those of events of this run. */
-  const readKept = async (wanted) => {
-    const kind = filter.isContinuous() ? "continuous" : null;
-    const limits = [wanted.to, next.to].filter(Boolean).sort();
-    const found = await get(withQuery("media", { ...wanted, kind, to: limits[0], before: next.before, limit: PAGE }));
-    text(usage, usageText(found.usage));
-    // The daemon has not opened its archive yet, as just after a start.
-    if (found.usage === null) return { rows: [], next, isWaiting: true };
-    const items = found.items.filter((item) => !item.events.some((id) => shown.has(id)));
-    return {
-      rows: items.map((item) => rows.ofItem(item)),
-      next: found.next === null ? { phase: "end" } : { ...next, before: found.next },
-    };
+  /** A page of pieces of continuous recording. */
+  const readPieces = async () => {
+    const found = await get(withQuery("media", { ...filter.values(), label: null, zone: null, kind: "continuous", before: next, limit: PAGE }));
+    if (found.usage === null) return { isWaiting: true };
+    const rows = found.items.filter((item) => !shown.has(item.clip)).map((item) => () => {
+      const about = `Recording of ${item.source}, ${dateAndTime(item.started_ms)}`;
+      const node = el("li", { class: "event", "data-source": item.source, "data-kind": "piece", "data-at": item.started_ms },
+        el("button", { class: "thumb", type: "button", tabindex: -1, "aria-label": `Play ${about}`, onclick: () => player.openMoment(item.source, item.started_ms) }, el("span", { class: "crop" }, el("span", { class: "none", "data-letter": "▶" }))),
+        el("div", { class: "what" }, el("p", { class: "name" }, el("strong", {}, "Recording"), ` of ${item.source}`),
+          el("p", { class: "quiet" }, [dateAndTime(item.started_ms), item.ended_ms ? span(item.ended_ms - item.started_ms) : null, bytes(item.bytes)].filter(Boolean).join(" · "))));
+      const entry = { object: null, node };
+      shown.set(item.clip, entry);
+      add(entry, item.started_ms);
+    });
+    return { rows, next: found.next };
   };
 
   const load = async () => {
-    if (isBusy) return;
+    if (isBusy || next === null) return;
     isBusy = true;
     const own = generation;
     try {
-      for (let added = 0; added === 0 && next.phase !== "end";) {
-        const page = await (next.phase === "events" ? readEvents : readKept)(filter.values());
+      for (let added = 0; added === 0 && next !== null;) {
+        const page = await (filter.isContinuous() ? readPieces() : readObjects());
         // The filter has changed meanwhile.
         if (own !== generation) return;
-        next = page.next;
+        // The daemon has not opened its archive yet, as just after a start.
         if (page.isWaiting) {
           clearTimeout(retry);
           retry = setTimeout(load, RETRY_MS);
           more.hidden = true;
           return;
         }
-        const fresh = page.rows.filter((row) => !shown.has(row.key));
-        fresh.forEach(add);
-        added = fresh.length;
+        next = page.next;
+        page.rows.forEach((row) => row());
+        added = page.rows.length;
       }
-      more.hidden = next.phase === "end";
-      empty.hidden = list.children.length > 0;
+      more.hidden = next === null;
+      empty.hidden = shown.size > 0;
+      refreshFresh();
       // Observing again reports whether the end of the list is still in view.
       watcher.unobserve(more);
       watcher.observe(more);
@@ -143,103 +246,214 @@ export function show(main) {
     }
   };
 
+  const readUsage = async () => {
+    if (!hasMedia()) return;
+    try {
+      text(usage, usageText((await get("media?limit=1")).usage));
+    } catch {
+      // Shown by the state of the connection.
+    }
+  };
+
   const begin = async () => {
     generation += 1;
     clearTimeout(retry);
     isBusy = false;
-    next = filter.isContinuous() ? { phase: "kept" } : { phase: "events" };
+    next = undefined;
     shown.clear();
     list = makeList();
     more.hidden = false;
+    refreshNow();
     await load();
-    if (hasMedia()) get("media?limit=1").then((found) => text(usage, usageText(found.usage)), () => {});
+    readUsage();
+  };
+
+  const review = async (objects, reviewed) => {
+    const ids = objects.map((object) => object.id);
+    const answer = await post("objects/reviewed", { ids, reviewed });
+    if (answer.error) throw new Error(answer.error);
+    for (const object of objects) {
+      object.reviewed = reviewed;
+      if (shown.has(object.id)) put(object);
+    }
+    refreshFresh();
+  };
+
+  const markSeen = async () => {
+    const objects = [...shown.values()].map(({ object }) => object).filter((object) => object && !object.reviewed);
+    try {
+      for (let at = 0; at < objects.length; at += 500) await review(objects.slice(at, at + 500), true);
+    } catch (error) {
+      notify(error.message, "bad");
+    }
+  };
+
+  const setDay = (step) => {
+    const other = new Date(day);
+    other.setDate(other.getDate() + step);
+    day = other.getTime();
+    readDay();
+  };
+
+  const readDay = async () => {
+    const from = new Date(day);
+    const to = new Date(day);
+    to.setDate(to.getDate() + 1);
+    text(dayTitle, dayName(day));
+    dayAfter.disabled = to.getTime() > Date.now();
+    const wanted = day;
+    try {
+      const { sources } = await get(withQuery("activity", { from: from.toISOString(), to: to.toISOString(), parts: PARTS }));
+      if (wanted !== day) return;
+      const found = sources || {};
+      const names = [...new Set([...state.sources.keys(), ...Object.keys(found)])].sort();
+      timeline.show(day, names, found);
+    } catch {
+      // The next look tries again.
+    }
   };
 
   const takeEvent = (message) => {
-    const key = keyOf(message);
-    if (message.kind === "event") {
-      if (message.type === "end") open.delete(key);
-      else open.set(key, message);
-      refreshNow();
-    } else if (message.id && message.name) {
-      const rules = rulesOf.get(message.id) || [];
-      if (!rules.includes(message.name)) rulesOf.set(message.id, [...rules, message.name]);
-      const track = open.get(message.id);
-      if (track) put(track);
+    const known = open.get(message.id);
+    const at = Date.parse(message.frame_at);
+    const object = known || { id: message.id, source: message.source, label: message.label, started_ms: Date.parse(message.started_at), ended_ms: null, zones: [], happened: [], path: [], snapshot: null, clips: [], pinned: false, reviewed: false };
+    object.label = message.label;
+    object.score = message.after.top_score;
+    object.duration_ms = message.duration_ms;
+    object.is_lost = message.after.state === "lost";
+    if (message.after.box_normalized) object.path.push([at, ...message.after.box_normalized]);
+    filter.learn([object.source], [object.label], object.zones);
+    if (message.type !== "end") {
+      open.set(object.id, object);
+      return;
     }
-    if (message.type !== "update") put(message);
-    if (message.kind === "event" && message.type === "end") rulesOf.delete(key);
+    open.delete(object.id);
+    object.ended_ms = Date.parse(message.ended_at);
+    refreshNow();
+    if (!filter.isContinuous() && filter.admits(object) && isLoaded(object.started_ms)) {
+      put(object);
+      refreshFresh();
+    }
+    if (shown.size > MAX_CARDS) begin();
   };
 
-  /** The row of something that happens now: a new one, or in place of the one before. */
-  const put = (message) => {
-    const key = keyOf(message);
-    const known = shown.get(key);
-    const rules = [...new Set([...((known && known.rules) || []), ...(rulesOf.get(key) || [])])];
-    if (!filter.admits(message, rules)) return;
-    const row = rows.ofEvent(message, rules);
-    if (known) {
-      known.node.replaceWith(row.node);
-      shown.set(key, row);
-    } else {
-      insert(row);
-    }
-    empty.hidden = true;
-    if (list.children.length > MAX_ROWS) begin();
+  /** Whether the page that a time belongs to was read; one that was not comes with that page. */
+  const isLoaded = (ms) => next === null || [...shown.values()].some((entry) => Number(entry.node.dataset.at) <= ms) || shown.size === 0;
+
+  const takeAnalytics = (message) => {
+    const object = open.get(message.id);
+    if (!object) return;
+    if (message.name && !object.zones.includes(message.name)) object.zones.push(message.name);
+    object.happened.push({ type: message.type, name: message.name, to: message.to, duration_ms: message.duration_ms, at: message.at });
+    filter.learn([], [], object.zones);
   };
 
-  /** A picture or clip has become ready: rows of its tracks show it. */
+  /** Pictures and clips have become ready: the cards of their objects show them. */
   let pending = null;
+  const waiting = new Set();
   const takeMedia = (message) => {
-    if (message.state !== "ready" || !hasMedia() || pending) return;
+    if (message.state !== "ready") return;
+    message.tracks.forEach((id) => waiting.add(id));
+    if (pending) return;
     pending = setTimeout(async () => {
       pending = null;
+      const cards = [...waiting].map((id) => shown.get(id)).filter((entry) => entry && entry.object);
+      waiting.clear();
+      if (cards.length === 0) return;
+      const times = cards.map(({ object }) => object.started_ms);
       try {
-        const found = await get("media?limit=30");
-        text(usage, usageText(found.usage));
-        for (const item of rows.learn(found.items)) {
-          for (const id of item.events) {
-            const known = shown.get(id);
-            if (!known || !known.message) continue;
-            const row = rows.ofEvent(known.message, known.rules);
-            known.node.replaceWith(row.node);
-            shown.set(id, row);
-          }
+        const time = (ms) => new Date(ms).toISOString();
+        const found = await get(withQuery("objects", { from: time(Math.min(...times) - 1), to: time(Math.max(...times) + 2), limit: 200 }));
+        for (const object of found.objects) {
+          if (shown.has(object.id)) put(object);
         }
+        readUsage();
       } catch {
         // The next one tries again.
       }
     }, MEDIA_MS);
   };
 
-  const connected = async () => {
+  /** Pictures of what is in view: one of each source, again and again. */
+  let reading = null;
+  const readLive = async () => {
+    const sources = [...new Set([...open.values()].filter((object) => filter.admits(object)).map((object) => object.source))];
+    if (reading || sources.length === 0 || document.hidden) return;
+    reading = new AbortController();
+    const left = new Set(sources);
+    const stop = reading;
+    const timer = setTimeout(() => stop.abort(), 5 * LIVE_MS);
+    const canvas = document.createElement("canvas");
+    let busy = Promise.resolve();
+    await readPictures(sources, (name, jpeg, _, tracks) => {
+      if (!left.delete(name)) return;
+      busy = busy.then(async () => {
+        await paint(canvas, jpeg);
+        for (const object of open.values()) {
+          const track = object.source === name && tracks.find((one) => !one.is_lost && object.id.endsWith(`-${name}-${one.id}`));
+          if (!track) continue;
+          if (!live.has(object.id)) live.set(object.id, document.createElement("canvas"));
+          drawLive(live.get(object.id), canvas, object, track.box);
+        }
+        while (live.size > MAX_LIVE) live.delete(live.keys().next().value);
+      }).catch(() => {});
+      if (left.size === 0) stop.abort();
+    }, stop.signal);
+    await busy;
+    clearTimeout(timer);
+    reading = null;
+    refreshNow();
+  };
+
+  /** The object that the address names is opened. */
+  const openNamed = async () => {
+    const { argument } = where();
+    if (!argument) return;
     try {
-      const found = await get("now");
-      open.clear();
-      for (const message of found) open.set(keyOf(message), message);
-      refreshNow();
-    } catch {
-      // The next connection tries again.
+      const { objects } = await get(withQuery("objects", { id: argument, limit: 1 }));
+      if (objects.length > 0) player.open(objects[0]);
+      else notify("This event is not kept any more.", "bad");
+    } catch (error) {
+      notify(error.message, "bad");
     }
   };
+
   more.addEventListener("click", load);
-  const ends = [on("event", takeEvent), on("analytics", takeEvent), on("media", takeMedia), on("connection", (isConnected) => {
-    if (isConnected) {
-      connected();
-      begin();
-    }
+  const ends = [on("event", takeEvent), on("analytics", takeAnalytics), on("media", takeMedia), on("connection", (isConnected) => {
+    if (!isConnected) return;
+    open.clear();
+    begin();
+    readDay();
   })];
-  connected();
+  for (const area of main.querySelectorAll(".panel.now, .panel.past")) ends.push(rove(area));
+  setLook(look);
   begin();
-  const timer = setInterval(refreshNow, 1000);
+  readDay();
+  filter.refresh();
+  openNamed();
+  const timers = [setInterval(refreshNow, 1000), setInterval(readLive, LIVE_MS), setInterval(readDay, DAY_MS)];
+  readLive();
+  const note = () => localStorage.setItem(LOOKED, String(Date.now()));
+  window.addEventListener("pagehide", note);
   return () => {
     generation += 1;
+    note();
+    window.removeEventListener("pagehide", note);
     watcher.disconnect();
     ends.forEach((end) => end());
-    clearInterval(timer);
+    timers.forEach(clearInterval);
     clearTimeout(pending);
     clearTimeout(retry);
+    if (reading) reading.abort();
+    if (player.node.open) player.node.close();
   };
+}
+
+function dayName(ms) {
+  const days = Math.round((dayOf(Date.now()) - dayOf(ms)) / 86400000);
+  if (days === 0) return "Today";
+  if (days === 1) return "Yesterday";
+  return new Date(ms).toLocaleDateString([], { weekday: "long", year: "numeric", month: "long", day: "numeric" });
 }
 
 function usageText(usage) {

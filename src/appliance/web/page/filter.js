@@ -1,26 +1,26 @@
-// The filter of the events, which is also in the address.
+// The filter of the events, which is also in the address. It offers what there is, not all that a network knows.
 
-import { el } from "./dom.js";
+import { el, text } from "./dom.js";
+import { get } from "./api.js";
 import { setQuery, where } from "./address.js";
-import { state } from "./store.js";
+import { may, state } from "./store.js";
 
 /** A filter with its form; calls back when it changes. */
 export function makeFilter(onChange) {
   const { query } = where();
-  const of = (read) => [...new Set((state.info ? state.info.sources : []).flatMap(read))].sort();
-  const choice = (name, all, values) => {
+  const choice = (name, all) => {
+    const node = el("select", { name }, el("option", { value: "" }, all));
     const wanted = query.get(name) || "";
-    // Also what no source has any more.
-    const known = wanted && !values.includes(wanted) ? [...values, wanted] : values;
-    const node = el("select", { name }, el("option", { value: "" }, all), ...known.map((value) => el("option", { value }, value)));
+    // Also what there is none of any more.
+    if (wanted) node.append(el("option", { value: wanted }, wanted));
     node.value = wanted;
     return node;
   };
-  const source = choice("source", "All sources", of((found) => found.name));
-  const label = choice("label", "All labels", of((found) => found.labels));
-  const zone = choice("zone", "All zones and lines", of((found) => found.rules));
-  const kind = el("select", { name: "kind" }, el("option", { value: "" }, "Events"), el("option", { value: "continuous" }, "Continuous recording"));
-  kind.value = query.get("kind") === "continuous" ? "continuous" : "";
+  const source = choice("source", "All sources");
+  const label = choice("label", "All labels");
+  const zone = choice("zone", "All zones and lines");
+  const kind = el("select", { name: "kind" }, el("option", { value: "" }, "Events"), el("option", { value: "new" }, "Events not seen yet"), el("option", { value: "continuous" }, "Continuous recording"));
+  kind.value = ["new", "continuous"].includes(query.get("kind")) ? query.get("kind") : "";
   const time = (name) => el("input", { type: "datetime-local", name, step: 1, value: localTime(query.get(name)) });
   const from = time("from");
   const to = time("to");
@@ -30,17 +30,21 @@ export function makeFilter(onChange) {
   };
   const values = () => ({ source: source.value, label: label.value, zone: zone.value, from: utc(from), to: utc(to) });
   const clear = el("button", { type: "button" }, "Clear the filter");
+  const title = el("summary", {}, "Filter");
   const changed = () => {
     const isContinuous = kind.value === "continuous";
     // A recording of everything is about no object.
     for (const select of [label, zone]) select.disabled = isContinuous;
-    clear.hidden = !kind.value && Object.values(values()).every((value) => !value);
+    const count = [kind.value, ...Object.values(values())].filter(Boolean).length;
+    clear.hidden = count === 0;
+    text(title, count === 0 ? "Filter" : `Filter: ${count} set`);
   };
   const fields = [source, label, zone, kind, from, to];
+  const keep = () => setQuery("events", { ...values(), kind: kind.value });
   for (const field of fields) {
     field.addEventListener("change", () => {
       changed();
-      setQuery("events", { ...values(), kind: kind.value });
+      keep();
       onChange();
     });
   }
@@ -50,24 +54,50 @@ export function makeFilter(onChange) {
     source.focus();
   });
   const named = (name, field) => el("label", {}, name, field);
-  const kinds = state.info && state.info.has_media ? [named("Show", kind)] : [];
-  const node = el("form", { class: "filter", "aria-label": "Filter", onsubmit: (event) => event.preventDefault() },
-    named("Source", source), named("Label", label), named("Zone or line", zone), named("From", from), named("To", to), ...kinds, el("div", { class: "clear" }, clear));
+  const kinds = (state.info && state.info.has_media) || may("operator") ? [named("Show", kind)] : [];
+  const form = el("form", { class: "filter", "aria-label": "Filter", onsubmit: (event) => event.preventDefault() },
+    named("Source", source), named("Label", label), named("Zone or line", zone), ...kinds, named("From", from), named("To", to), el("div", { class: "clear" }, clear));
+  // Closed where it would fill the screen.
+  const node = el("details", { class: "filters", open: window.matchMedia("(min-width: 700px)").matches }, title, form);
   changed();
+
+  /** Offers what there is. */
+  const fill = (select, found) => {
+    const known = [...select.options].map((option) => option.value);
+    for (const value of found) {
+      if (!known.includes(value)) select.append(el("option", { value }, value));
+    }
+  };
+  const learn = (sources, labels, zones) => {
+    fill(source, sources);
+    fill(label, labels);
+    fill(zone, zones);
+  };
   return {
     node,
     values,
+    keep,
+    learn,
     isContinuous: () => kind.value === "continuous",
-    /** Whether an event that happens now is wanted; `rules`: zones and lines of its track. */
-    admits: (message, rules) => {
+    isNew: () => kind.value === "new",
+    /** Reads what there is to choose from. */
+    refresh: async () => {
+      try {
+        const found = await get("objects/facets");
+        learn(found.sources, found.labels, found.zones);
+      } catch {
+        // What is chosen stays.
+      }
+    },
+    /** Whether an object is wanted. */
+    admits: (object) => {
       const wanted = values();
-      const at = message.started_at || message.at;
-      return kind.value === ""
-        && (!wanted.source || message.source === wanted.source)
-        && (!wanted.label || message.label === wanted.label)
-        && (!wanted.zone || message.name === wanted.zone || rules.includes(wanted.zone))
-        && (!wanted.from || Date.parse(at) >= Date.parse(wanted.from))
-        && (!wanted.to || Date.parse(at) < Date.parse(wanted.to));
+      return (kind.value === "" || (kind.value === "new" && !object.reviewed))
+        && (!wanted.source || object.source === wanted.source)
+        && (!wanted.label || object.label === wanted.label)
+        && (!wanted.zone || object.zones.includes(wanted.zone))
+        && (!wanted.from || object.started_ms >= Date.parse(wanted.from))
+        && (!wanted.to || object.started_ms < Date.parse(wanted.to));
     },
   };
 }

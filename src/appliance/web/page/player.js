@@ -1,0 +1,347 @@
+// One player for pictures, clips and continuous recording: it begins at the event, draws the box of the object, goes to the event before
+// and after, and moves over the day of its source.
+
+import { clock, dateAndTime, el, notify, span, text } from "./dom.js";
+import { get, post, withQuery } from "./api.js";
+import { drawLayer, makeLayer } from "./layer.js";
+import { may } from "./store.js";
+import { happenedText, titleOf } from "./cards.js";
+import { PARTS, dayOf, makeTimeline } from "./timeline.js";
+
+/** Played before an event. */
+const LEAD_MS = 1000;
+
+/** A box is drawn for so long before its first and after its last known place. */
+const NEAR_MS = 700;
+
+/** A swipe is longer than this. */
+const SWIPE_PX = 60;
+
+/** Boxes of an object at a time, between its known places; null: it is not there. */
+export function boxAt(path, ms) {
+  if (path.length === 0 || ms < path[0][0] - NEAR_MS || ms > path[path.length - 1][0] + NEAR_MS) return null;
+  const after = path.findIndex(([at]) => at >= ms);
+  if (after === 0) return path[0].slice(1);
+  if (after < 0) return path[path.length - 1].slice(1);
+  const [from, to] = [path[after - 1], path[after]];
+  const share = (ms - from[0]) / Math.max(1, to[0] - from[0]);
+  return from.slice(1).map((value, side) => value + (to[side + 1] - value) * share);
+}
+
+/** The video that shows a source at a time: `{id, from_ms, to_ms}`; null: there is none. */
+async function findVideo(source, ms) {
+  const time = (at) => new Date(at).toISOString();
+  for (const kind of ["continuous", null]) {
+    const found = await get(withQuery("media", { source, kind, from: time(ms), to: time(ms + 1), limit: 20 }));
+    const item = found.items.find((one) => one.clip && one.started_ms <= ms + 1 && (one.ended_ms === null || one.ended_ms >= ms));
+    if (item) return { id: item.clip, from_ms: item.started_ms, to_ms: item.ended_ms };
+  }
+  return null;
+}
+
+/**
+ * The player's dialog. `neighbor(object, step)` is the object after (1) or before (-1) another, or null; `onShow(object)` is called with
+ * each that is shown, and with null at the end; `onPinned(object)` after a change.
+ */
+export function makePlayer({ neighbor, onShow, onPinned }) {
+  const node = el("dialog", { class: "viewer", "aria-labelledby": "player-title" });
+  const title = el("h2", { id: "player-title" });
+  const video = el("video", { controls: true, playsinline: true, hidden: true });
+  const picture = el("img", { alt: "", hidden: true });
+  const layer = makeLayer();
+  const stage = el("div", { class: "stage" }, video, picture, layer);
+  const note = el("p", { class: "quiet", role: "status" });
+  const facts = el("div", { class: "about" });
+  const button = (label, action, attributes = {}) => el("button", { type: "button", onclick: action, ...attributes }, label);
+  const older = button("‹ Earlier", () => go(-1));
+  const newer = button("Later ›", () => go(1));
+  const toPicture = button("Picture", () => showPicture());
+  const toVideo = button("Video", () => showVideo());
+  const boxes = button("Box", () => {
+    hasBox = !hasBox;
+    boxes.setAttribute("aria-pressed", String(hasBox));
+    draw();
+  }, { "aria-pressed": "true" });
+  const pin = button("Keep", () => setPinned());
+  const savePicture = el("a", { class: "button", download: "" }, "Save the picture");
+  const saveClip = el("a", { class: "button", download: "" }, "Save the clip");
+  const link = button("Copy the link", async () => {
+    try {
+      await navigator.clipboard.writeText(location.href);
+      notify("Copied.");
+    } catch {
+      notify("The browser does not allow it.", "bad");
+    }
+  });
+  const close = button("Close", () => node.close());
+  const timelines = el("div", {});
+  node.append(el("div", { class: "line" }, title, close), el("div", { class: "screen" }, stage), note,
+    el("div", { class: "actions" }, older, newer, toPicture, toVideo, boxes, pin, savePicture, saveClip, link), timelines, facts);
+  video.muted = true;
+  let hasBox = true;
+  /** What is shown: an object, or null for a moment of a source. */
+  let object = null;
+  let source = null;
+  /** The video that is loaded, and the time that it is to begin at. */
+  let file = null;
+  let wanted = null;
+  let timeline = null;
+  let generation = 0;
+  let animation = null;
+
+  const now = () => (file ? file.from_ms + video.currentTime * 1000 : null);
+
+  const draw = () => {
+    const objects = [];
+    if (object && hasBox) {
+      const isVideo = !video.hidden;
+      const box = isVideo ? boxAt(object.path, now()) : object.snapshot && object.snapshot.box;
+      if (box) objects.push({ box, label: object.label || "", score: object.score, isLost: false });
+    }
+    drawLayer(layer, { objects });
+  };
+  const follow = () => {
+    draw();
+    if (timeline && now() !== null) timeline.point(source, now());
+    animation = video.paused || video.hidden ? null : requestAnimationFrame(follow);
+  };
+  const fit = (width, height) => {
+    stage.style.setProperty("--aspect", String(width / Math.max(1, height)));
+    requestAnimationFrame(draw);
+  };
+  picture.addEventListener("load", () => fit(picture.naturalWidth, picture.naturalHeight));
+  video.addEventListener("loadedmetadata", () => {
+    fit(video.videoWidth, video.videoHeight);
+    if (wanted !== null) seek(wanted);
+    video.play().catch(() => {});
+  });
+  for (const kind of ["play", "seeked", "timeupdate"]) {
+    video.addEventListener(kind, () => {
+      if (animation === null) animation = requestAnimationFrame(follow);
+    });
+  }
+  video.addEventListener("seeked", () => {
+    // While the cursor is dragged, the newest place is sought once the one before is shown.
+    if (wanted !== null && file && Math.abs(now() - wanted) > 40) seek(wanted);
+    else wanted = null;
+  });
+  // The next piece follows.
+  video.addEventListener("ended", () => {
+    if (object || !file || file.to_ms === null) return;
+    play(source, file.to_ms + 500, null);
+  });
+  video.addEventListener("error", () => {
+    if (!video.hidden && video.src) notify("This browser cannot play the video; save it instead.", "bad");
+  });
+
+  const seek = (ms) => {
+    wanted = ms;
+    if (!file || video.readyState === 0 || video.seeking) return;
+    video.currentTime = Math.max(0, (ms - file.from_ms) / 1000);
+  };
+
+  const load = (found, ms) => {
+    wanted = ms;
+    video.hidden = false;
+    picture.hidden = true;
+    toVideo.setAttribute("aria-pressed", "true");
+    toPicture.setAttribute("aria-pressed", "false");
+    saveClip.hidden = false;
+    saveClip.href = `api/media/${found.id}/clip.mp4?download=1`;
+    if (file && file.id === found.id) {
+      seek(ms);
+      video.play().catch(() => {});
+      return;
+    }
+    file = found;
+    video.src = `api/media/${found.id}/clip.mp4`;
+    node.dataset.file = found.id;
+  };
+
+  /** Plays what there is of a source at a time. */
+  const play = async (of, ms, first) => {
+    const own = generation;
+    const isIn = (one) => one && one.from_ms <= ms && (one.to_ms === null || one.to_ms >= ms);
+    const found = isIn(file) && source === of ? file : first || await findVideo(of, ms).catch(() => null);
+    if (own !== generation) return;
+    if (found) {
+      text(note, "");
+      load(found, ms);
+    } else {
+      text(note, `There is no video of ${of} at ${clock(ms)}.`);
+    }
+  };
+
+  const showPicture = () => {
+    video.pause();
+    video.hidden = true;
+    picture.hidden = false;
+    picture.src = `api/media/${object.snapshot.id}/snapshot.jpg`;
+    picture.alt = titleOf(object);
+    toVideo.setAttribute("aria-pressed", "false");
+    toPicture.setAttribute("aria-pressed", "true");
+    draw();
+  };
+
+  const showVideo = () => {
+    const [clip] = object.clips;
+    const ms = Math.max(object.started_ms - LEAD_MS, clip ? clip.from_ms : 0);
+    return play(object.source, ms, clip);
+  };
+
+  const showDay = async (of, ms) => {
+    const day = dayOf(ms);
+    timeline = makeTimeline({ only: of, onMove: (_, at) => scrub(at), onPick: (_, at) => scrub(at) });
+    timelines.replaceChildren(timeline.node);
+    timeline.show(day, [of], {});
+    timeline.point(of, ms);
+    try {
+      const next = new Date(day);
+      next.setDate(next.getDate() + 1);
+      const { sources } = await get(withQuery("activity", { from: new Date(day).toISOString(), to: next.toISOString(), parts: PARTS }));
+      timeline.show(day, [of], sources || {});
+    } catch {
+      // The cursor can be moved all the same.
+    }
+  };
+
+  /** The cursor has moved: the same video, or the one that is there. */
+  const scrub = (ms) => {
+    object = null;
+    refreshActions();
+    video.pause();
+    if (file && ms >= file.from_ms && (file.to_ms === null || ms <= file.to_ms)) {
+      seek(ms);
+      return;
+    }
+    clearTimeout(scrub.timer);
+    scrub.timer = setTimeout(() => play(source, ms, null), 120);
+  };
+
+  const refreshActions = () => {
+    const shown = object;
+    text(title, shown ? titleOf(shown) : `Recording of ${source}`);
+    older.disabled = !shown || !neighbor(shown, -1);
+    newer.disabled = !shown || !neighbor(shown, 1);
+    toPicture.hidden = !shown || !shown.snapshot;
+    toVideo.hidden = !shown;
+    boxes.hidden = !shown;
+    pin.hidden = !shown || !may("operator") || (!shown.snapshot && shown.clips.length === 0);
+    savePicture.hidden = !shown || !shown.snapshot;
+    link.hidden = !shown;
+    if (!shown) {
+      facts.replaceChildren();
+      return;
+    }
+    if (shown.snapshot) savePicture.href = `api/media/${shown.snapshot.id}/snapshot.jpg?download=1`;
+    text(pin, shown.pinned ? "Kept" : "Keep");
+    pin.setAttribute("aria-pressed", String(Boolean(shown.pinned)));
+    const rows = [
+      ["Seen", dateAndTime(shown.started_ms)],
+      ["For", shown.duration_ms === null || shown.duration_ms === undefined ? null : span(shown.duration_ms)],
+      ["Best score", shown.score ? `${Math.round(shown.score * 100)} %` : null],
+      ["Zones and lines", shown.zones.join(", ")],
+    ].filter(([, value]) => value);
+    const events = shown.happened.map((event) => el("li", {}, button(`${clock(event.at)} ${happenedText(event)}`, () => play(shown.source, Date.parse(event.at) - LEAD_MS, shown.clips[0]), { class: "plain" })));
+    facts.replaceChildren(el("dl", { class: "facts" }, ...rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))),
+      events.length > 0 ? el("ol", { class: "happened", "aria-label": "What happened" }, ...events) : "");
+  };
+
+  const setPinned = async () => {
+    const shown = object;
+    try {
+      const pinned = !shown.pinned;
+      for (const id of [...shown.clips.map((clip) => clip.id), shown.snapshot && shown.snapshot.id].filter(Boolean)) {
+        const answer = await post(`media/${id}/pin`, { pinned });
+        if (answer.error) throw new Error(answer.error);
+      }
+      shown.pinned = pinned;
+      onPinned(shown);
+      refreshActions();
+    } catch (error) {
+      notify(error.message, "bad");
+    }
+  };
+
+  /** Ends what is shown. */
+  const stop = () => {
+    generation += 1;
+    clearTimeout(scrub.timer);
+    file = null;
+    wanted = null;
+    video.pause();
+    video.removeAttribute("src");
+    video.load();
+    video.hidden = true;
+    picture.hidden = true;
+    saveClip.hidden = true;
+    text(note, "");
+  };
+
+  const begin = (of) => {
+    stop();
+    source = of;
+    if (!node.open) {
+      node.showModal();
+      close.focus();
+    }
+  };
+
+  const go = (step) => {
+    const next = object && neighbor(object, step);
+    if (next) open(next);
+  };
+
+  /** Opens an object: at its video where there is one, else its picture. */
+  const open = (shown) => {
+    begin(shown.source);
+    object = shown;
+    node.dataset.id = shown.id;
+    onShow(shown);
+    refreshActions();
+    showDay(shown.source, shown.started_ms);
+    if (shown.snapshot && shown.clips.length === 0) showPicture();
+    else showVideo();
+  };
+
+  /** Opens what there is of a source at a time. */
+  const openMoment = (of, ms) => {
+    begin(of);
+    object = null;
+    node.dataset.id = "";
+    refreshActions();
+    showDay(of, ms);
+    play(of, ms, null);
+  };
+
+  node.addEventListener("close", () => {
+    stop();
+    object = null;
+    onShow(null);
+  });
+  node.addEventListener("keydown", (event) => {
+    if (event.target.closest("[role=slider]") || event.ctrlKey || event.metaKey || event.altKey) return;
+    const isVideo = event.target === video;
+    if (event.key === "ArrowLeft" && !isVideo) go(-1);
+    else if (event.key === "ArrowRight" && !isVideo) go(1);
+    else if (event.key === "p" && !pin.hidden) setPinned();
+    else if (event.key === "b" && object) boxes.click();
+    else return;
+    event.preventDefault();
+  });
+  let touch = null;
+  stage.addEventListener("pointerdown", (event) => {
+    touch = event.pointerType === "touch" ? { x: event.clientX, y: event.clientY } : null;
+  });
+  stage.addEventListener("pointerup", (event) => {
+    if (!touch) return;
+    const [across, along] = [event.clientX - touch.x, event.clientY - touch.y];
+    touch = null;
+    if (Math.abs(across) > SWIPE_PX && Math.abs(across) > 2 * Math.abs(along)) go(across < 0 ? 1 : -1);
+  });
+  return { node, open, openMoment, refresh: (shown) => {
+    if (!object || object.id !== shown.id) return;
+    object = shown;
+    refreshActions();
+  } };
+}
