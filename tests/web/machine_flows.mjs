@@ -81,6 +81,39 @@ export async function machineFlows() {
     await box.stop();
   }
 
+  const away = (port, web) => `device: test-box
+sources:
+  - {name: here, uri: 'synthetic://traffic?seed=1&objects=2&width=640&height=360&fps=5'}
+  - {name: gone, uri: 'rtsp://127.0.0.1:1/none'}
+detector: {model: ${model}}
+publish: {mqtt: off, stats_interval_s: 1}
+web:
+  listen: 127.0.0.1:${port}
+${web.map((line) => `  ${line}\n`).join("")}`;
+  const broken = await start(binary, { config: away, web: ["without_users: operator"] });
+  try {
+    await flow("what is wrong comes first, and a warning that repeats is one line", async () => {
+      const page = await open(broken.origin, { hash: "#machine" });
+      await page.waitForFunction(() => /Wrong: gone is offline/.test(document.querySelector("main .panel").textContent), LIMIT);
+      assert.equal(await page.$eval("main .panel h2", (heading) => heading.textContent), "What needs attention");
+      const texts = await page.evaluate(async () => {
+        const lines = await (await fetch("api/log")).json();
+        return { kinds: new Set(lines.map((line) => `${line.level}/${line.source}/${line.text.replace(/\d+/g, "0")}`)).size, rows: document.querySelectorAll("div.log li").length };
+      });
+      assert.ok(texts.rows > 0 && texts.rows <= texts.kinds, JSON.stringify(texts));
+      await shoot(page, "machine-problems");
+      // A source without a picture: its zones can be drawn all the same.
+      await page.evaluate(() => { location.hash = "zones/gone"; });
+      await page.waitForFunction(() => /can be drawn without a picture/.test(document.querySelector(".editor .hint")?.textContent), LIMIT);
+      // Without a name, one that has a picture.
+      await page.evaluate(() => { location.hash = "zones"; });
+      await page.waitForFunction(() => document.querySelector("form.filter select")?.value === "here", LIMIT);
+      await page.browserContext().close();
+    });
+  } finally {
+    await broken.stop();
+  }
+
   const camera = await start(binary, { config: VIDEO_CONFIG(binary, model), web: ["without_users: administrator"] });
   try {
     await flow("disks are shown by what takes their space, with the days that are left", async () => {

@@ -2,15 +2,16 @@
 
 import { bytes, clock, dateAndTime, el, notify, span, text } from "./dom.js";
 import { get, post } from "./api.js";
-import { may, on, state } from "./store.js";
+import { may, on, rates, state } from "./store.js";
 import { plot } from "./plot.js";
 import { showChecks } from "./checks.js";
 import { storage } from "./storage.js";
 
 export function show(main) {
-  const parts = Object.fromEntries(["overview", "machine", "storage", "delivery", "plots", "log", "checks", "actions"].map((name) => [name, el("div", { class: name })]));
+  const parts = Object.fromEntries(["problems", "overview", "machine", "storage", "delivery", "plots", "log", "checks", "actions"].map((name) => [name, el("div", { class: name })]));
   const sections = [
     el("h1", {}, "Machine"),
+    el("section", { class: "panel" }, el("h2", {}, "What needs attention"), parts.problems),
     el("section", { class: "panel" }, el("h2", {}, "Daemon"), parts.overview),
     el("section", { class: "panel" }, el("h2", {}, "Loads, clocks, temperatures, power"), parts.machine),
     el("section", { class: "panel" }, el("h2", {}, "Disks"), parts.storage),
@@ -21,8 +22,10 @@ export function show(main) {
     el("section", { class: "panel" }, el("h2", {}, "Configuration and support"), parts.actions),
   ];
   main.replaceChildren(...sections.filter(Boolean));
+  parts.problems.setAttribute("role", "status");
   let usage = null;
   const refresh = () => {
+    problems(parts.problems, usage);
     overview(parts.overview);
     machine(parts.machine);
     storage(parts.storage, usage);
@@ -43,13 +46,51 @@ export function show(main) {
   };
   refresh();
   refreshSlow();
-  const ends = ["stats", "reload", "throttling", "detector"].map((kind) => on(kind, refresh));
+  const ends = ["stats", "reload", "throttling", "detector", "source"].map((kind) => on(kind, refresh));
   if (may("administrator")) ends.push(showChecks(parts.checks));
   const timer = setInterval(refreshSlow, 10000);
   return () => {
     ends.forEach((end) => end());
     clearInterval(timer);
   };
+}
+
+/** Share of dropped frames, of free space and of available memory beyond which something needs attention. */
+const DROPPED = 0.1;
+const FREE = 0.05;
+const AVAILABLE = 0.1;
+
+/** What is wrong, and what to do, the worst first. */
+function problems(node, usage) {
+  const { stats, detector, reload, info } = state;
+  const found = [];
+  const add = (kind, told) => found.push([kind, told]);
+  if (detector && detector.state !== "ready") add(detector.state === "building" ? "warning" : "bad", `Detector: ${detector.state}${detector.reason ? `, ${detector.reason}` : ""}`);
+  for (const source of state.sources.values()) {
+    if (source.state === "offline") add("bad", `${source.name} is offline${source.reason ? `: ${source.reason}` : ""}`);
+  }
+  if (usage && usage.is_full) add("bad", "The disk is full: recording has stopped. Delete or release kept files, or change record.retention.");
+  if (reload && reload.state !== "applied") add("bad", `The last reload was ${reload.state}; its problems are below.`);
+  for (const { name } of state.sources.values()) {
+    const rate = rates(name);
+    const share = rate && rate.received > 0 ? rate.dropped / rate.received : 0;
+    if (share > DROPPED) add("warning", `${name}: ${Math.round(share * 100)} % of the frames are dropped. Lower its max_fps, raise interval, or use a smaller model.`);
+  }
+  const throttled = stats && stats.machine ? stats.machine.throttled_by : [];
+  if (throttled.length > 0) add("warning", `The machine is throttled by ${throttled.map((cause) => cause.name).join(", ")}`);
+  if (stats && stats.messages.dropped > 0) add("warning", `${stats.messages.dropped.toLocaleString()} messages were given up since the start`);
+  for (const disk of (info && info.disks) || []) {
+    if (disk.total_bytes > 0 && disk.free_bytes / disk.total_bytes < FREE) add("warning", `${disk.name}: ${bytes(disk.free_bytes)} free of ${bytes(disk.total_bytes)}`);
+  }
+  const memory = info && info.memory;
+  if (memory && memory.total_bytes > 0 && memory.available_bytes / memory.total_bytes < AVAILABLE) add("warning", `Memory: ${bytes(memory.available_bytes)} of ${bytes(memory.total_bytes)} available`);
+  const words = { bad: "Wrong", warning: "Look" };
+  const about = JSON.stringify(found);
+  if (node.dataset.shown === about) return;
+  node.dataset.shown = about;
+  node.replaceChildren(found.length === 0
+    ? el("p", { class: "good" }, stats ? "✓ Nothing." : "Figures appear with the next statistics.")
+    : el("ul", { class: "log problems" }, ...found.map(([kind, told]) => el("li", {}, el("strong", { class: kind }, `${words[kind]}: `), told))));
 }
 
 /** Names with values; those without a value are left out. */
@@ -62,7 +103,7 @@ function meter(name, percent, note) {
   const value = percent === null || percent === undefined ? null : Math.max(0, Math.min(100, percent));
   return el("div", { class: "gauge" },
     el("span", {}, name),
-    value === null ? el("span", { class: "quiet" }, "–") : el("meter", { min: 0, max: 100, value: value.toFixed(1), "aria-label": `${name} ${Math.round(value)} %` }),
+    value === null ? el("span", { class: "quiet" }, "–") : el("meter", { min: 0, max: 100, low: 70, high: 90, optimum: 0, value: value.toFixed(1), "aria-label": `${name} ${Math.round(value)} %` }),
     el("span", { class: "value" }, [value === null ? null : `${Math.round(value)} %`, note].filter(Boolean).join(" · ")));
 }
 
@@ -148,8 +189,17 @@ function warnings(node, lines) {
     node.replaceChildren(el("p", { class: "quiet" }, "No warnings since the start."));
     return;
   }
-  node.replaceChildren(el("ul", { class: "log" }, ...lines.slice(-100).reverse().map((line) =>
-    el("li", { class: line.level }, el("span", { class: "quiet" }, `${clock(line.at)} ${line.source || ""} `), line.text))));
+  // The same text again, but for its numbers, is one line with a count.
+  const groups = new Map();
+  for (const line of lines) {
+    const key = `${line.level}/${line.source || ""}/${line.text.replace(/\d+/g, "0")}`;
+    const known = groups.get(key);
+    groups.delete(key);
+    groups.set(key, { line, count: (known ? known.count : 0) + 1, first: known ? known.first : line.at });
+  }
+  node.replaceChildren(el("ul", { class: "log" }, ...[...groups.values()].slice(-100).reverse().map(({ line, count, first }) =>
+    el("li", { class: line.level }, el("strong", {}, `${line.level} `), el("span", { class: "quiet" }, `${clock(line.at)} ${line.source || ""} `), line.text,
+      count > 1 ? el("span", { class: "quiet" }, ` (${count} times since ${clock(first)})`) : null))));
 }
 
 function actions(node) {
