@@ -104,7 +104,8 @@ whenLoggedOut(() => {
     showLogin();
   }
 });
-on("refused", begin);
+// Where the log-in is shown already, what was typed into it stays.
+on("refused", () => state.session && begin());
 on("connection", (isConnected) => {
   const link = document.getElementById("link");
   text(link, isConnected ? "Connected" : "Connection lost");
