@@ -340,6 +340,12 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
             ));
         }
         rows.push(row(
+            "GET /api/objects",
+            "200 of all",
+            get("/api/objects?limit=200"),
+            often,
+        ));
+        rows.push(row(
             "GET /api/activity",
             "all time in 288 parts",
             get("/api/activity?from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&parts=288"),
