@@ -71,7 +71,7 @@ try {
     await page.browserContext().close();
   });
 
-  await flow("boxes, ways and zones are drawn by the page at the resolution of the display, and can be left out", async () => {
+  await flow("boxes, trajectories and zones are drawn by the page at the resolution of the display, and can be left out", async () => {
     const page = await open(box.origin, { view: { ...DESKTOP, deviceScaleFactor: 2 } });
     await logIn(page, "vera");
     await tilesShow(page, 2);
@@ -79,7 +79,7 @@ try {
     await page.waitForFunction(() => Number(document.querySelector(".tile[data-source=gate] .layer").dataset.boxes) > 0 && document.querySelector(".tile[data-source=gate] .layer").dataset.zones === "2", LIMIT);
     const { width, clientWidth } = await layer();
     assert.equal(width, 2 * clientWidth);
-    for (const [toggle, counted] of [["boxes", "boxes"], ["tracks", "trails"], ["zones", "zones"]]) {
+    for (const [toggle, counted] of [["boxes", "boxes"], ["tracks", "trajectories"], ["zones", "zones"]]) {
       await page.click(`[data-toggle=${toggle}]`);
       await page.waitForFunction((name) => document.querySelector(".tile[data-source=gate] .layer").dataset[name] === "0", LIMIT, counted);
     }

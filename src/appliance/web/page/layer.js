@@ -1,4 +1,4 @@
-// What is drawn over a picture, at the resolution of the display: boxes, labels, ways of objects, zones and lines. Names never overlap.
+// What is drawn over a picture, at the resolution of the display: boxes, labels, trajectories, zones and lines. Names never overlap.
 
 import { el } from "./dom.js";
 
@@ -19,10 +19,10 @@ export function makeLayer() {
 }
 
 /**
- * Draws on a layer, all from 0 to 1: `objects` `{box, label, score, isLost}`, `trails` `{label, points, isLost}`, and `zones` and `lines`
+ * Draws on a layer, all from 0 to 1: `objects` `{box, label, score, isLost}`, `trajectories` `{label, points, isLost}`, and `zones` and `lines`
  * `{name, coordinates}`. Returns the places of the names, in pixels of the layer.
  */
-export function drawLayer(layer, { objects = [], trails = [], zones = [], lines = [] }) {
+export function drawLayer(layer, { objects = [], trajectories = [], zones = [], lines = [] }) {
   const ratio = window.devicePixelRatio || 1;
   const width = Math.round(layer.clientWidth * ratio);
   const height = Math.round(layer.clientHeight * ratio);
@@ -49,23 +49,19 @@ export function drawLayer(layer, { objects = [], trails = [], zones = [], lines 
     context.lineWidth = size * ratio;
     context.stroke();
   };
-  for (const { name, coordinates } of zones) {
+  for (const { coordinates } of zones) {
     path(coordinates, true);
     context.fillStyle = "rgb(253 224 71 / .1)";
     context.fill();
     stroke(ZONE, 1.5);
-    const [x, y] = at(coordinates[0]);
-    names.add(name, ZONE, [[x, y], [x, y + 22 * ratio]]);
   }
-  for (const { name, coordinates } of lines) {
+  for (const { coordinates } of lines) {
     path(coordinates, false);
     stroke(LINE, 2);
-    const [x, y] = at(coordinates[0]);
-    names.add(name, LINE, [[x, y], [x, y + 22 * ratio]]);
   }
   // Those that are there come last, on top of those that may not be.
   const sorted = [...objects].sort((a, b) => Number(b.isLost) - Number(a.isLost));
-  for (const { label, points, isLost } of trails) {
+  for (const { label, points, isLost } of trajectories) {
     if (points.length < 2) continue;
     context.globalAlpha = isLost ? 0.4 : 1;
     path(points, false);
@@ -83,6 +79,13 @@ export function drawLayer(layer, { objects = [], trails = [], zones = [], lines 
     context.setLineDash([]);
   }
   context.globalAlpha = 1;
+  // Names come last, above all boxes.
+  for (const [rules, color] of [[zones, ZONE], [lines, LINE]]) {
+    for (const { name, coordinates } of rules) {
+      const [x, y] = at(coordinates[0]);
+      names.add(name, color, [[x, y], [x, y + 22 * ratio]]);
+    }
+  }
   // Near objects first: they keep their names where there is no room for all. What is lost has none.
   const named = objects.filter((one) => !one.isLost && one.label).sort((a, b) => b.box[3] - a.box[3]);
   for (const { box, label, score } of named) {
@@ -94,7 +97,7 @@ export function drawLayer(layer, { objects = [], trails = [], zones = [], lines 
     if (!names.add(text, colorOf(label), wanted)) names.add(label, colorOf(label), wanted);
   }
   layer.dataset.zones = String(zones.length + lines.length);
-  layer.dataset.trails = String(trails.length);
+  layer.dataset.trajectories = String(trajectories.length);
   layer.dataset.boxes = String(objects.filter((one) => !one.isLost).length);
   layer.dataset.lost = String(objects.filter((one) => one.isLost).length);
   return names.places;

@@ -10,14 +10,14 @@ import { playStream } from "./video.js";
 /** A picture that is older than this is not live. */
 const OLD_MS = 4000;
 
-/** Points of the way of an object that are drawn. */
-const TRAIL = 48;
+/** Points of the trajectory of an object that are drawn. */
+const MAX_POINTS = 48;
 
 /** Share of dropped frames above which a source is overloaded. */
 const OVERLOAD = 0.1;
 
 /** What can be drawn, and whether it is. */
-const SHOWN = { boxes: "Boxes and names", tracks: "Ways", zones: "Zones and lines" };
+const SHOWN = { boxes: "Boxes and names", tracks: "Trajectories", zones: "Zones and lines" };
 
 function readShown() {
   try {
@@ -185,16 +185,16 @@ async function readRules(tile, shown) {
   }
 }
 
-/** Takes the tracks of a picture, and goes on with the way of each. */
+/** Takes the tracks of a picture, and goes on with the trajectory of each. */
 function takeTracks(tile, tracks) {
-  const trails = new Map();
+  const trajectories = new Map();
   for (const track of tracks) {
     const [left, , right, bottom] = track.box;
-    const trail = tile.trails.get(track.id) || [];
-    if (!track.is_lost) trail.push([(left + right) / 2, bottom]);
-    trails.set(track.id, trail.slice(-TRAIL));
+    const points = tile.trajectories.get(track.id) || [];
+    if (!track.is_lost) points.push([(left + right) / 2, bottom]);
+    trajectories.set(track.id, points.slice(-MAX_POINTS));
   }
-  tile.trails = trails;
+  tile.trajectories = trajectories;
   tile.tracks = tracks;
 }
 
@@ -203,7 +203,7 @@ function redrawTile(tile, shown) {
   const objects = isLive ? tile.tracks : [];
   drawLayer(tile.layer, {
     objects: shown.boxes ? objects.map((track) => ({ ...track, isLost: track.is_lost })) : [],
-    trails: shown.tracks ? objects.map((track) => ({ label: track.label, points: tile.trails.get(track.id), isLost: track.is_lost })) : [],
+    trajectories: shown.tracks ? objects.map((track) => ({ label: track.label, points: tile.trajectories.get(track.id), isLost: track.is_lost })) : [],
     zones: shown.zones ? tile.rules.zones : [],
     lines: shown.zones ? tile.rules.lines : [],
   });
@@ -220,7 +220,7 @@ function makeTile(name) {
   const reason = el("p", { class: "reason", hidden: true });
   const dropped = el("p", { class: "warning", hidden: true });
   const frame = el("div", { class: "frame" }, el("div", { class: "stage" }, canvas, layer), hint, updated, el("span", { class: "title", "aria-hidden": "true" }, name));
-  const tile = { name, canvas, layer, hint, updated, badge, figures, counts, reason, dropped, frame, seenAt: null, busy: false, pictures: 0, tracks: [], trails: new Map(), rules: { zones: [], lines: [] }, stopVideo: () => {} };
+  const tile = { name, canvas, layer, hint, updated, badge, figures, counts, reason, dropped, frame, seenAt: null, busy: false, pictures: 0, tracks: [], trajectories: new Map(), rules: { zones: [], lines: [] }, stopVideo: () => {} };
   const toFull = () => (document.fullscreenElement === frame ? document.exitFullscreen() : frame.requestFullscreen());
   // One tap; the button is for the keyboard, and says so.
   frame.addEventListener("click", toFull);
