@@ -359,12 +359,86 @@ pub(super) fn shares(xyxy: &Xyxy, size: Size) -> [f64; 4] {
     let (width, height) = (f64::from(size.width.max(1)), f64::from(size.height.max(1)));
     let [left, top, right, bottom] = xyxy.map(f64::from);
     [left / width, top / height, right / width, bottom / height].map(|edge| {
-        // `max` takes the other operand of one that is no number.
-        (edge.max(0.0).min(1.0) * 10_000.0).round() / 10_000.0
+        let edge = if edge.is_nan() { 0.0 } else { edge };
+        (edge.clamp(0.0, 1.0) * 10_000.0).round() / 10_000.0
     })
 }
 
 fn milliseconds(at: SystemTime) -> u64 {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn track() -> Track {
+        Track {
+            id: "1.000000-gate-1".to_owned(),
+            source: "gate".to_owned(),
+            label: "person".to_owned(),
+            from: UNIX_EPOCH,
+            at: UNIX_EPOCH,
+            duration: Duration::ZERO,
+            score: 0.5,
+            is_lost: false,
+            zones: vec!["door".to_owned()],
+            happened: Vec::new(),
+            path: Vec::new(),
+            stride: 1,
+            boxes: 0,
+        }
+    }
+
+    #[test]
+    fn path_of_a_long_track_is_thinned_evenly() {
+        for count in [1_u64, 32, 33, 1000, 10_000] {
+            let mut track = track();
+            for ms in 0..count {
+                track.add_box(UNIX_EPOCH + Duration::from_millis(ms), [0.0; 4]);
+            }
+            let times: Vec<u64> = track.path.iter().map(|(at, _)| *at).collect();
+            assert!((1..=MAX_PATH).contains(&times.len()), "{count}: {times:?}");
+            let stride = u64::from(track.stride);
+            let wanted: Vec<u64> = (0..times.len() as u64).map(|at| at * stride).collect();
+            assert_eq!(times, wanted, "{count}");
+            assert!(times[times.len() - 1] + stride >= count, "{count}");
+        }
+    }
+
+    #[test]
+    fn boxes_are_shares_of_the_image() {
+        let size = Size::new(200, 100);
+        assert_eq!(
+            shares(&[50.0, 25.0, 100.0, 50.0], size),
+            [0.25, 0.25, 0.5, 0.5]
+        );
+        assert_eq!(
+            shares(&[-5.0, f32::NAN, 300.0, f32::INFINITY], size),
+            [0.0, 0.0, 1.0, 1.0]
+        );
+    }
+
+    #[test]
+    fn tracks_in_view_are_filtered() {
+        let text = |text: &str| Some(text.to_owned());
+        let at = |seconds| Some(UNIX_EPOCH + Duration::from_secs(seconds));
+        let all = ObjectQuery::default;
+        #[rustfmt::skip]
+        let cases = [
+            (all(), true),
+            (ObjectQuery { source: text("gate"), label: text("person"), zone: text("door"), ..all() }, true),
+            (ObjectQuery { source: text("yard"), ..all() }, false),
+            (ObjectQuery { label: text("car"), ..all() }, false),
+            (ObjectQuery { zone: text("yard"), ..all() }, false),
+            (ObjectQuery { id: text("2"), ..all() }, false),
+            (ObjectQuery { from: at(0), to: at(1), ..all() }, true),
+            (ObjectQuery { from: at(1), ..all() }, false),
+            (ObjectQuery { to: at(0), ..all() }, false),
+        ];
+        for (query, wanted) in cases {
+            assert_eq!(track().is_wanted(&query), wanted, "{query:?}");
+        }
+    }
 }
