@@ -29,6 +29,8 @@ pub struct CpuTicks {
     pub busy: u64,
     /// Total time.
     pub total: u64,
+    /// Of the busy time: that in which the hypervisor ran other virtual machines.
+    pub stolen: u64,
 }
 
 impl CpuTicks {
@@ -69,7 +71,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Vec<Cpu> {
 }
 
 /// Reads `cpu3 user nice system idle iowait irq softirq steal …`; guest time is included in user.
-fn parse_ticks(line: &str) -> Option<(u32, CpuTicks)> {
+pub(crate) fn parse_ticks(line: &str) -> Option<(u32, CpuTicks)> {
     let mut fields = line.split_whitespace();
     let number = fields.next()?.strip_prefix("cpu")?.parse().ok()?;
     let times: Vec<u64> = fields
@@ -84,6 +86,7 @@ fn parse_ticks(line: &str) -> Option<(u32, CpuTicks)> {
         CpuTicks {
             busy: total - idle,
             total,
+            stolen: times.get(7).copied().unwrap_or(0),
         },
     ))
 }
@@ -94,9 +97,9 @@ mod tests {
 
     #[test]
     fn ticks_are_read_per_cpu() {
-        let (number, ticks) = parse_ticks("cpu3 100 5 20 800 50 3 2 0 0 0").expect("a CPU's line");
+        let (number, ticks) = parse_ticks("cpu3 100 5 20 800 50 3 2 7 0 0").expect("a CPU's line");
         assert_eq!(number, 3);
-        assert_eq!((ticks.busy, ticks.total), (130, 980));
+        assert_eq!((ticks.busy, ticks.total, ticks.stolen), (137, 987, 7));
         for line in [
             "cpu 100 5 20 800",
             "intr 1 2",
@@ -110,7 +113,11 @@ mod tests {
 
     #[test]
     fn cpu_load_is_busy_share_between_samples() {
-        let at = |busy, total| CpuTicks { busy, total };
+        let at = |busy, total| CpuTicks {
+            busy,
+            total,
+            stolen: 0,
+        };
         assert_eq!(at(150, 300).load_since(at(100, 100)), Some(25.0));
         assert_eq!(at(100, 100).load_since(at(100, 100)), None);
         assert_eq!(at(10, 20).load_since(at(100, 200)), None);

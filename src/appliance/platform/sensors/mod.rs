@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use super::{Machine, PlatformError, SysRoot};
 
+pub(super) use cpu::parse_ticks;
 pub use cpu::{Cpu, CpuTicks};
 pub use engines::{Engine, EngineKind};
 pub use power::{EventCounter, Rail, Temperature, Throttle};
