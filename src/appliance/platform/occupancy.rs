@@ -66,6 +66,8 @@ struct Ticks {
     id: u32,
     name: String,
     parent: u32,
+    /// When it was started: a number may be used again.
+    started: u64,
     own: u64,
     children: u64,
 }
@@ -184,11 +186,20 @@ impl Ticks {
         let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
         Some(Self {
             id: id.parse().ok()?,
-            name: name.to_owned(),
+            name: short_name(name),
             parent: fields.get(1)?.parse().ok()?,
+            started: number(19)?,
             own: number(11)? + number(12)?,
             children: number(13)? + number(14)?,
         })
+    }
+}
+
+/// The name of a process. Threads of the kernel that do work for others change theirs all the time.
+fn short_name(name: &str) -> String {
+    match name.starts_with("kworker/") {
+        true => "kworker".to_owned(),
+        false => name.to_owned(),
     }
 }
 
@@ -361,16 +372,29 @@ fn programs(
     last: &HashMap<u32, Ticks>,
     cores: &dyn Fn(u64) -> f64,
 ) -> Vec<Program> {
+    let is_there = |before: &Ticks| {
+        let now = last.get(&before.id);
+        now.is_some_and(|now| now.started == before.started)
+    };
+    // What has ended counts for the process that has waited for it, from its start on: what it took before is left out.
+    let mut counted: HashMap<u32, u64> = HashMap::new();
+    for ended in first.values().filter(|before| !is_there(before)) {
+        let mut place = ended;
+        while !is_there(place) {
+            match first.get(&place.parent).filter(|up| up.id != place.id) {
+                Some(parent) => place = parent,
+                None => break,
+            }
+        }
+        *counted.entry(place.id).or_default() += ended.own + ended.children;
+    }
     let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
     for (id, now) in last {
-        let before = first.get(id).filter(|before| before.name == now.name);
+        let before = first.get(id).filter(|before| is_there(before));
         let (own, children) = before.map_or((0, 0), |before| (before.own, before.children));
-        // A child that has ended counts for its parent from its start on.
-        let ended = first.values().filter(|child| child.parent == *id);
-        let ended = ended.filter(|child| !last.contains_key(&child.id));
-        let counted: u64 = ended.map(|child| child.own + child.children).sum();
         let children = now.children.saturating_sub(children);
-        let ticks = now.own.saturating_sub(own) + children.saturating_sub(counted);
+        let ended = counted.get(id).copied().unwrap_or_default();
+        let ticks = now.own.saturating_sub(own) + children.saturating_sub(ended);
         *by_name.entry(&now.name).or_default() += ticks;
     }
     let mut all: Vec<(&str, u64)> = by_name.into_iter().collect();
@@ -417,8 +441,9 @@ mod tests {
         }
 
         fn process(&self, path: &str, id: u32, name: &str, parent: u32, own: u64, children: u64) {
-            let text =
-                format!("{id} ({name}) S {parent} 0 0 0 0 0 0 0 0 0 {own} 0 {children} 0 20");
+            let text = format!(
+                "{id} ({name}) S {parent} 0 0 0 0 0 0 0 0 0 {own} 0 {children} 0 20 0 1 0 5000"
+            );
             self.write(&format!("/proc/{path}/stat"), &text);
         }
 
@@ -441,7 +466,8 @@ mod tests {
         machine.process("self", 7, "jetwatch", 1, 100, 0);
         machine.process("7", 7, "jetwatch", 1, 100, 0);
         machine.process("8", 8, "make) (x", 1, 10, 0);
-        machine.process("9", 9, "cc1", 8, 50, 0);
+        machine.process("9", 9, "sh", 8, 30, 0);
+        machine.process("10", 10, "cc1", 9, 20, 0);
         machine.write("/proc/self/task/7/schedstat", "1000 0 5");
         machine.write(
             "/proc/pressure/io",
@@ -457,9 +483,11 @@ mod tests {
         machine.cores(800, 1000, 100);
         machine.process("self", 7, "jetwatch", 1, 700, 0);
         machine.process("7", 7, "jetwatch", 1, 700, 0);
-        // The compiler has ended with 350 ticks, 300 of them since; another one took 400.
+        // The compiler has ended with its shell and 350 ticks, 300 of them since; another one took 400.
         machine.process("8", 8, "make) (x", 1, 20, 750);
         machine.remove("/proc/9");
+        machine.remove("/proc/10");
+        machine.process("13", 13, "kworker/u8:2-x", 2, 40, 0);
         machine.process("12", 12, "ffmpeg", 1, 90, 0);
         machine.write("/proc/self/task/7/schedstat", "4000 1000 9");
         machine.write("/proc/self/task/99/schedstat", "0 0 0");
@@ -488,7 +516,7 @@ mod tests {
         assert!(found.is_disturbed() && !found.has_idle_core() && !found.is_held_by_quota());
         assert_eq!(
             found.describe_others(),
-            "other programs took 50 % of 2 cores (make) (x 0.71, ffmpeg 0.09, other virtual machines 0.20)"
+            "other programs took 50 % of 2 cores (make) (x 0.71, ffmpeg 0.09, kworker 0.04, other virtual machines 0.20)"
         );
     }
 
