@@ -190,11 +190,24 @@ pub(super) fn finish(outcome: Outcome, stats: Option<&Path>) -> anyhow::Result<E
         "ended: {:.1} frames/s, inference only {:.1} frames/s, {:.2} ms CPU per frame, peak {:.0} MiB",
         report.fps, report.inference_fps, report.cpu_ms_per_frame, report.peak_rss_mib
     );
-    let undelivered = report.messages_undelivered - report.messages_spooled;
+    if let Some(taken) = report
+        .occupancy
+        .as_ref()
+        .filter(|taken| taken.is_disturbed())
+    {
+        log::info!("{} during this run", taken.describe_others());
+    }
     let best_effort = report.messages_best_effort_dropped;
-    let dropped = report.messages_dropped - best_effort;
-    if dropped + undelivered > 0 {
-        log::warn!(dropped, undelivered; "messages were lost");
+    let lost = report.messages_lost;
+    if lost > 0 {
+        let outputs = report.outputs.iter();
+        let outputs = outputs.filter(|output| output.items == "messages" && output.lost > 0);
+        let by: Vec<String> = outputs
+            .map(|output| format!("{} {} of {}", output.name, output.lost, output.accepted))
+            .collect();
+        // Of them: those that waited for their output at the end, and not in a spool.
+        let waited = report.messages_queued - report.messages_spooled;
+        log::warn!(lost, waited; "messages were lost: {}", by.join(", "));
     }
     if best_effort > 0 {
         log::info!(

@@ -102,7 +102,13 @@ fn a_source_that_is_slower_than_its_rate_does_not_fit_even_once() {
         (&fit["above"]["passed"], &fit["above"]["failed"]),
         (&0.into(), &2.into())
     );
-    assert_has!(printed => "Not even one stream of 20.0 frames/s fits", "What limits 1 stream:");
+    // Beside other programs no failed trial proves anything.
+    let is_disturbed = printed.contains("not measurable on this machine now: other programs took");
+    let answer = match is_disturbed {
+        true => "Whether one stream of 20.0 frames/s fits is not measurable on this machine now",
+        false => "Not even one stream of 20.0 frames/s fits",
+    };
+    assert_has!(printed => answer, "What limits 1 stream:");
 }
 
 #[test]

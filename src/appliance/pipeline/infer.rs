@@ -5,7 +5,7 @@
 //! their results.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crossbeam_channel::Sender;
 
@@ -16,19 +16,10 @@ use jetwatch_types::{BudgetedImage, Detection, Frame, FrameMeta};
 
 use super::PipelineError;
 use super::appearance::PendingResult;
-use super::batcher::{Batcher, QueuedFrame};
+use super::batcher::{BatchSettings, Batcher, QueuedFrame};
 use super::image_budgets::ImageBudgets;
 use super::track::{FrameResult, TrackInput};
 use super::workers::DetectorWorker;
-
-/// How batches are formed.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct BatchSettings {
-    /// Most frames of a batch.
-    pub(super) size: usize,
-    /// Longest wait for more frames, after the first one.
-    pub(super) timeout: Duration,
-}
 
 /// What the inference workers share.
 pub(super) struct InferWorkers {
@@ -113,13 +104,13 @@ fn run_worker(
             }
         }
         heartbeat.busy();
+        let taken_at = Instant::now();
         for item in taken.drain(..) {
             pending.push((item.order, item.frame.meta, item.is_live));
             batch.push(item.frame);
         }
-        let started = Instant::now();
         detector.detect(&batch, &mut detections)?;
-        batcher.add_busy_time(started.elapsed());
+        batcher.add_busy_time(taken_at.elapsed());
         drop(batch_range);
         // Images return to their pool before this thread may wait for the tracking stage, but for the limited number that later
         // stages need.
@@ -130,12 +121,14 @@ fn run_worker(
             (gray, keep(frame, *is_live))
         }));
         let _range = recorder.range(Stage::SendResults, pending.len());
+        let in_worker = Some([taken_at, Instant::now()]);
         let results_of_batch = pending.drain(..).zip(detections.drain(..));
         for (((order, meta, _), detections), (gray, full_image)) in
             results_of_batch.zip(images.drain(..))
         {
             let result = FrameResult {
                 meta,
+                in_worker,
                 detections: Some(detections),
                 embeddings: Vec::new(),
                 gray,

@@ -68,7 +68,7 @@ pub use outputs::{embedded_broker, start_sinks};
 pub use preload::preload_frames;
 pub use report::{RunReport, SourceReport};
 pub use secondary::{PreparedSecondary, all_networks, check_boxes, prepare_secondary};
-pub use source_counts::{Latency, SourceCounts};
+pub use source_counts::SourceCounts;
 pub use sources::needs_gstreamer;
 pub use threads::{join, spawn};
 pub use track::{FrameCallback, SINK_CLOSE_TIMEOUT};
@@ -202,6 +202,7 @@ impl Pipeline {
         joiner.restart(JOIN_TIMEOUT + SINK_CLOSE_TIMEOUT);
         let TrackStageReport {
             messages,
+            outputs,
             recording,
         } = joiner
             .join(thread_names::TRACK, self.threads.track)
@@ -227,7 +228,7 @@ impl Pipeline {
             .map(|recording| (recording.report, recording.failure))
             .unzip();
         let mut report = self.shared.stats.report(messages);
-        report.recording = recorded;
+        report.set_outputs(outputs, recorded);
         Outcome {
             report,
             failure: self.failure.take(),

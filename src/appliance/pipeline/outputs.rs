@@ -60,13 +60,13 @@ impl Sinks {
     }
 }
 
-/// Closes all sinks at once, so that one that waits takes no time from the others; each ends within `timeout`. Returns the sum of
-/// their counts.
-pub(super) fn close_all(sinks: Vec<Box<dyn Sink>>, timeout: Duration) -> SinkCounts {
+/// Closes all sinks at once, so that one that waits takes no time from the others; each ends within `timeout`. Returns the counts of
+/// each, in their order.
+pub(super) fn close_all(sinks: Vec<Box<dyn Sink>>, timeout: Duration) -> Vec<SinkCounts> {
     thread::scope(|scope| {
         let closing: Vec<_> = sinks
             .into_iter()
-            .filter_map(|sink| {
+            .map(|sink| {
                 let thread = thread::Builder::new().name("close-sink".to_owned());
                 let closing = thread.spawn_scoped(scope, move || sink.close(timeout));
                 closing
@@ -77,8 +77,9 @@ pub(super) fn close_all(sinks: Vec<Box<dyn Sink>>, timeout: Duration) -> SinkCou
         closing
             .into_iter()
             // A panic has been logged by the panic hook.
-            .map(|thread| thread.join().unwrap_or_default())
-            .sum()
+            .map(|thread| thread.and_then(|thread| thread.join().ok()))
+            .map(Option::unwrap_or_default)
+            .collect()
     })
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The final report of a run, as `--stats FILE` writes it.
 
+use jetwatch_platform::Occupancy;
 use jetwatch_publish::SecondaryStats;
 use jetwatch_record::RecordingReport;
-use jetwatch_telemetry::StageSummary;
+use jetwatch_telemetry::{LatencyReport, OutputReport, Stage, StageSummary, thread_names};
 
 /// Numbers of one run, after its warm-up frames. Field names carry their units.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -26,6 +27,10 @@ pub struct RunReport {
     pub inference_fps: f64,
     /// Detector workers.
     pub workers: usize,
+    /// Most frames of a batch.
+    pub batch_size: usize,
+    /// Longest wait for more frames of a batch, in ms.
+    pub batch_timeout_ms: f64,
     /// CPU time of the whole process per frame, in ms.
     pub cpu_ms_per_frame: f64,
     /// CPU time of the worker threads in inference per frame, in ms (all of it while `threads_per_worker` is 1).
@@ -34,6 +39,14 @@ pub struct RunReport {
     pub latency_mean_ms: f64,
     /// The longest such time, in ms.
     pub latency_max_ms: f64,
+    /// Latency of the frames of live sources; absent without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyReport>,
+    /// Who used the CPU, from the start of the run on, with the warm-up; absent where the kernel does not say so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub occupancy: Option<Occupancy>,
+    /// What throttled the machine at the end of the run, or had throttled it before.
+    pub throttled: Vec<String>,
     /// Peak resident memory, in MiB.
     pub peak_rss_mib: f64,
     /// From the start of the process to the first frame's arrival, in ms.
@@ -58,10 +71,14 @@ pub struct RunReport {
     pub messages_best_effort_dropped: u64,
     /// Retained messages that a newer one replaced before they were sent.
     pub messages_replaced: u64,
-    /// Messages still waiting when the run ended.
-    pub messages_undelivered: u64,
+    /// Messages that still waited when the run had ended.
+    pub messages_queued: u64,
     /// Of those: in the spool, from which the next run sends them.
     pub messages_spooled: u64,
+    /// Messages that will never arrive: dropped ones but for those of QoS 0, and those that waited and are not in the spool.
+    pub messages_lost: u64,
+    /// Per output, also of those that take no messages.
+    pub outputs: Vec<OutputReport>,
     /// Of the recording, where one was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recording: Option<RecordingReport>,
@@ -88,6 +105,31 @@ pub struct SourceReport {
     pub dropped: u64,
     /// Times that it was reopened.
     pub reconnects: u64,
+}
+
+impl RunReport {
+    /// Adds what the outputs did, and the recording with its own figures.
+    pub(super) fn set_outputs(
+        &mut self,
+        outputs: Vec<OutputReport>,
+        recording: Option<RecordingReport>,
+    ) {
+        self.outputs = outputs;
+        let busy = self.stages.iter();
+        let busy = busy.filter(|stage| matches!(stage.stage, Stage::Render | Stage::Encode));
+        let busy_ms = busy.map(|stage| stage.total_ms).sum();
+        self.outputs
+            .extend(recording.as_ref().map(|recorded| OutputReport {
+                name: thread_names::RECORD.to_owned(),
+                items: "frames".to_owned(),
+                accepted: recorded.frames + recorded.dropped,
+                delivered: recorded.frames,
+                lost: recorded.dropped,
+                busy_ms,
+                ..OutputReport::default()
+            }));
+        self.recording = recording;
+    }
 }
 
 impl SourceReport {

@@ -15,7 +15,7 @@ use jetwatch_source::{Dot, FullImage};
 use jetwatch_telemetry::{Heartbeats, Recorder, StopToken, systemd, thread_names};
 
 use super::appearance::AppearanceWorkers;
-use super::batcher::Batcher;
+use super::batcher::{BatchSettings, Batcher};
 use super::clips::ClipService;
 use super::control::Control;
 use super::detector_status::DetectorStatusPublisher;
@@ -23,7 +23,7 @@ use super::failure::FirstFailure;
 use super::health::ServiceNotifier;
 use super::health_file::HealthFile;
 use super::image_budgets::{image_budgets, max_in_flight};
-use super::infer::{BatchSettings, InferWorkers, ResultQueue};
+use super::infer::{InferWorkers, ResultQueue};
 use super::media::{self, Retention};
 use super::metrics::Metrics;
 use super::models::Models;
@@ -99,11 +99,16 @@ impl Pipeline {
         };
         let mut counters = secondary.counters();
         counters.extend(appearance.iter().map(AppearanceWorkers::counters));
+        let batch = BatchSettings {
+            size: config.detector.batch_size,
+            timeout: config.detector.batch_timeout,
+        };
         let shared = Shared {
             stats: Arc::new(StatsCollector::new(
                 started,
                 options.warmup_frames,
                 config.detector.workers,
+                batch,
                 Arc::clone(&batcher),
                 recorder.clone(),
                 counters,
@@ -160,11 +165,13 @@ impl Pipeline {
                 sinks,
                 every_frame: config.publish.detections,
                 stats: Arc::clone(&shared.stats),
+                max_queued: Vec::new(),
             },
             images: FrameImages {
                 recording,
                 previews: web.previews(),
                 snapshots,
+                snapshots_report: None,
             },
             secondary,
             clips,
@@ -184,10 +191,7 @@ impl Pipeline {
             infer: InferWorkers {
                 detector: Arc::clone(&detector),
                 recorder: shared.recorder.clone(),
-                settings: BatchSettings {
-                    size: config.detector.batch_size,
-                    timeout: config.detector.batch_timeout,
-                },
+                settings: batch,
                 batcher: Arc::clone(&shared.batcher),
                 results,
                 image_budgets,

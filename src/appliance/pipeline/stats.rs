@@ -6,17 +6,19 @@ use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
-use jetwatch_platform::SensorSnapshot;
 use jetwatch_platform::throttling::Cause;
+use jetwatch_platform::{CpuCounters, Occupancy, SensorSnapshot};
 use jetwatch_publish::{MachineStats, MediaStats, SecondaryStats, SinkCounts, SourceStats, Stats};
 use jetwatch_source::SourceCounters;
-use jetwatch_telemetry::{Recorder, Stage, StageSummary, process_usage};
+use jetwatch_telemetry::{
+    LatencyPart, LatencyReport, LatencyTimes, Recorder, Stage, StageSummary, process_usage,
+};
 use jetwatch_types::{FrameMeta, SourceId, SourceState};
 
-use super::batcher::Batcher;
+use super::batcher::{BatchSettings, Batcher};
 use super::report::{RunReport, SourceReport};
 use super::secondary::NamedCounters;
-use super::source_counts::{Latency, SourceCounts};
+use super::source_counts::SourceCounts;
 
 mod figures;
 
@@ -25,6 +27,7 @@ pub(super) struct StatsCollector {
     started: Instant,
     warmup_frames: u64,
     workers: usize,
+    batch: BatchSettings,
     batcher: Arc<Batcher>,
     recorder: Recorder,
     secondary: Vec<NamedCounters>,
@@ -45,6 +48,8 @@ struct State {
     /// Longest time of a frame from its arrival to the queues of the sinks, and the sum of all.
     latency_max: Duration,
     latency_sum: Duration,
+    /// Of the frames of live sources: the whole, and its parts.
+    live_latency: LiveLatency,
     /// Start of the measured part: the start of the run, or the end of the warm-up.
     base: Snapshot,
     /// Frames dropped before that.
@@ -53,11 +58,29 @@ struct State {
     interval: Snapshot,
     /// The last sensor readings, and the earlier ones from which their loads are counted.
     machine: Option<(MachineStats, Arc<SensorSnapshot>)>,
+    cpu: Option<CpuUse>,
+}
+
+/// Latencies of frames.
+#[derive(Default)]
+struct LiveLatency {
+    whole: LatencyTimes,
+    wait: LatencyTimes,
+    detect: LatencyTimes,
+    track: LatencyTimes,
+}
+
+/// Readings of who uses the CPU: the first, that of the last `stats` message, and the newest.
+struct CpuUse {
+    first: CpuCounters,
+    base: CpuCounters,
+    last: CpuCounters,
 }
 
 struct Source {
     name: String,
     counters: Arc<SourceCounters>,
+    is_live: bool,
     state: SourceState,
     tracks: usize,
     /// Frames processed, and those of them that skipped the network.
@@ -67,23 +90,24 @@ struct Source {
     last_frame_at: Option<SystemTime>,
     done_at_interval: u64,
     /// Since the last call of [`StatsCollector::source_counts`].
-    latency: Latency,
+    latency: LatencyTimes,
     /// It was removed; its numbers stay for the report.
     is_removed: bool,
 }
 
 impl Source {
-    fn new(name: String, counters: Arc<SourceCounters>) -> Self {
+    fn new(name: String, counters: Arc<SourceCounters>, is_live: bool) -> Self {
         Self {
             name,
             counters,
+            is_live,
             state: SourceState::Connecting,
             tracks: 0,
             done: 0,
             skipped: 0,
             last_frame_at: None,
             done_at_interval: 0,
-            latency: Latency::default(),
+            latency: LatencyTimes::default(),
             is_removed: false,
         }
     }
@@ -103,6 +127,7 @@ impl StatsCollector {
         started: Instant,
         warmup_frames: u64,
         workers: usize,
+        batch: BatchSettings,
         batcher: Arc<Batcher>,
         recorder: Recorder,
         secondary: Vec<NamedCounters>,
@@ -124,15 +149,18 @@ impl StatsCollector {
             last_frame_at: None,
             latency_max: Duration::ZERO,
             latency_sum: Duration::ZERO,
+            live_latency: LiveLatency::default(),
             base: start,
             warmup_dropped: 0,
             interval: start,
             machine: None,
+            cpu: None,
         };
         Self {
             started,
             warmup_frames,
             workers,
+            batch,
             batcher,
             recorder,
             secondary,
@@ -143,10 +171,9 @@ impl StatsCollector {
 
     /// Adds a source; sources are added in the order of their ids.
     pub(super) fn add_source(&self, name: &str, counters: Arc<SourceCounters>) {
-        self.state
-            .lock()
-            .sources
-            .push(Source::new(name.to_owned(), counters));
+        let id = SourceId(self.state.lock().sources.len() as u16);
+        let source = Source::new(name.to_owned(), counters, self.batcher.is_live(id));
+        self.state.lock().sources.push(source);
     }
 
     /// Removes a source from the messages.
@@ -158,8 +185,15 @@ impl StatsCollector {
         source.tracks = 0;
     }
 
-    /// A frame was processed; `skipped`: it skipped the network.
-    pub(super) fn frame_done(&self, meta: &FrameMeta, tracks: usize, skipped: bool) {
+    /// A frame was processed; `skipped`: it skipped the network. `in_worker`: when a worker took it, and when its detections were
+    /// sent.
+    pub(super) fn frame_done(
+        &self,
+        meta: &FrameMeta,
+        tracks: usize,
+        skipped: bool,
+        in_worker: Option<[Instant; 2]>,
+    ) {
         let now = Instant::now();
         let latency = now.saturating_duration_since(meta.received_at);
         let mut state = self.state.lock();
@@ -175,6 +209,16 @@ impl StatsCollector {
         source.last_frame_at = Some(meta.captured_at);
         source.latency.add(latency);
         source.tracks = tracks;
+        if source.is_live {
+            let live = &mut state.live_latency;
+            live.whole.add(latency);
+            if let Some([taken, sent]) = in_worker {
+                live.wait
+                    .add(taken.saturating_duration_since(meta.received_at));
+                live.detect.add(sent.saturating_duration_since(taken));
+                live.track.add(now.saturating_duration_since(sent));
+            }
+        }
         if state.frames == 1 && self.warmup_frames == 0 {
             // Loading and connecting are not part of the measured time.
             state.base = Snapshot {
@@ -195,6 +239,7 @@ impl StatsCollector {
             state.warmup_dropped = self.dropped(&state);
             state.latency_max = Duration::ZERO;
             state.latency_sum = Duration::ZERO;
+            state.live_latency = LiveLatency::default();
         }
     }
 
@@ -208,6 +253,21 @@ impl StatsCollector {
         let mut state = self.state.lock();
         state.events += count as u64;
         state.first_event_at.get_or_insert_with(Instant::now);
+    }
+
+    /// Sets who uses the CPU.
+    pub(super) fn set_cpu(&self, counters: CpuCounters) {
+        let mut state = self.state.lock();
+        match &mut state.cpu {
+            Some(cpu) => cpu.last = counters,
+            None => {
+                state.cpu = Some(CpuUse {
+                    first: counters.clone(),
+                    base: counters.clone(),
+                    last: counters,
+                });
+            }
+        }
     }
 
     /// Sets the sensor readings of the machine.
@@ -258,6 +318,9 @@ impl StatsCollector {
         if let Some((machine, base)) = &mut state.machine {
             *base = Arc::clone(&machine.readings);
         }
+        if let Some(cpu) = &mut state.cpu {
+            cpu.base.clone_from(&cpu.last);
+        }
         for source in &mut state.sources {
             source.done_at_interval = source.done;
         }
@@ -282,7 +345,7 @@ impl StatsCollector {
                 skipped: self.batcher.interval(SourceId(index as u16)).1,
                 dropped: self.batcher.dropped(SourceId(index as u16)),
                 late: source.counters.late(),
-                latency: std::mem::take(&mut source.latency),
+                latency: std::mem::take(&mut source.latency).summary(),
             })
             .collect()
     }
@@ -321,6 +384,8 @@ impl StatsCollector {
             spool: None,
             media: *self.media.lock(),
             machine: state.machine.as_ref().map(|(machine, _)| machine.clone()),
+            occupancy: (state.cpu.as_ref())
+                .and_then(|cpu| Occupancy::between(&cpu.base, &cpu.last)),
             secondary: self.secondary(),
             stages: self.stages(),
         }
@@ -344,11 +409,17 @@ impl StatsCollector {
             fps: per_second(frames, seconds),
             inference_fps: self.inference_fps(&state.base, &now),
             workers: self.workers,
+            batch_size: self.batch.size,
+            batch_timeout_ms: self.batch.timeout.as_secs_f64() * 1e3,
             cpu_ms_per_frame: per_frame(now.cpu.saturating_sub(state.base.cpu), frames),
             inference_cpu_ms_per_frame: summary.stage(Stage::Infer).cpu_ms.unwrap_or(0.0)
                 / summary.stage(Stage::Infer).items.max(1) as f64,
             latency_mean_ms: state.latency_sum.as_secs_f64() * 1e3 / frames.max(1) as f64,
             latency_max_ms: state.latency_max.as_secs_f64() * 1e3,
+            latency: self.live_latency(&state),
+            occupancy: (state.cpu.as_ref())
+                .and_then(|cpu| Occupancy::between(&cpu.first, &cpu.last)),
+            throttled: throttled(&state),
             peak_rss_mib: usage.peak_rss_bytes as f64 / f64::from(1 << 20),
             first_frame_ms: state.first_frame_at.map(since_start),
             first_event_ms: state.first_event_at.map(since_start),
@@ -375,10 +446,40 @@ impl StatsCollector {
             messages_dropped: messages.dropped,
             messages_best_effort_dropped: messages.best_effort_dropped,
             messages_replaced: messages.replaced,
-            messages_undelivered: messages.queued,
+            messages_queued: messages.queued,
             messages_spooled: messages.spooled,
+            messages_lost: messages.lost(),
+            outputs: Vec::new(),
             recording: None,
         }
+    }
+
+    /// Latency of live sources; `None` without a frame of one.
+    fn live_latency(&self, state: &State) -> Option<LatencyReport> {
+        let live = &state.live_latency;
+        let part = |name: &str, latency| LatencyPart {
+            part: name.to_owned(),
+            latency,
+        };
+        let in_elements = [
+            ("decode", Stage::VideoDecodeStay),
+            ("scale", Stage::ScaleStay),
+        ];
+        let elements = in_elements
+            .into_iter()
+            .filter_map(|(name, stage)| Some(part(name, self.recorder.latency(stage)?)));
+        let in_pipeline = [
+            ("wait", &live.wait),
+            ("detect", &live.detect),
+            ("track", &live.track),
+        ];
+        let in_pipeline = in_pipeline.into_iter();
+        let in_pipeline =
+            in_pipeline.filter_map(|(name, times)| Some(part(name, times.summary()?)));
+        Some(LatencyReport {
+            whole: live.whole.summary()?,
+            parts: elements.chain(in_pipeline).collect(),
+        })
     }
 
     /// Frames dropped, over all sources, since the start.
@@ -422,6 +523,22 @@ impl StatsCollector {
     }
 }
 
+/// Active causes of throttling, or how often there was one.
+fn throttled(state: &State) -> Vec<String> {
+    let Some((machine, _)) = &state.machine else {
+        return Vec::new();
+    };
+    let active: Vec<String> = machine
+        .throttled_by
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    match (active.is_empty(), machine.throttled_times) {
+        (true, times) if times > 0 => vec![format!("{times} times, not at the end of the run")],
+        _ => active,
+    }
+}
+
 /// Items per second; zero when there was no time.
 fn per_second(items: u64, seconds: f64) -> f64 {
     if seconds > 0.0 {
@@ -452,6 +569,7 @@ mod tests {
             Instant::now(),
             2,
             1,
+            BatchSettings::default(),
             Arc::clone(&batcher),
             Recorder::default(),
             Vec::new(),
@@ -468,7 +586,7 @@ mod tests {
             let mut batch = Vec::new();
             for _ in 0..times {
                 batcher.next_batch(1, Duration::ZERO, &mut batch);
-                stats.frame_done(&batch[0].frame.meta, 0, false);
+                stats.frame_done(&batch[0].frame.meta, 0, false, None);
             }
         };
         push(4);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jetwatch_platform::throttling::{Throttling, capped_gpu};
-use jetwatch_platform::{EngineKind, PowerModes, SensorSnapshot, SysRoot};
+use jetwatch_platform::{CpuCounters, EngineKind, PowerModes, SensorSnapshot, SysRoot};
 use jetwatch_telemetry::process_usage;
 
 use super::shared::Shared;
@@ -52,6 +52,8 @@ impl SystemMonitor {
             due += self.interval;
             let wait = due.saturating_duration_since(Instant::now());
             if self.shared.stop.wait(wait.saturating_sub(lead)) {
+                // While the threads of the run are there.
+                self.read_cpu();
                 return;
             }
             self.sample(&mut state);
@@ -60,6 +62,7 @@ impl SystemMonitor {
 
     fn sample(&self, state: &mut MonitorState) {
         let started = Instant::now();
+        self.read_cpu();
         let readings = Arc::new(SensorSnapshot::read(&self.root, &self.shared.machine));
         let read_in = started.elapsed();
         log_unreadable(&readings, &mut state.unreadable);
@@ -85,6 +88,11 @@ impl SystemMonitor {
         self.shared
             .stats
             .set_machine(readings, active, times, read_in);
+    }
+
+    /// Who uses the CPU.
+    fn read_cpu(&self) {
+        self.shared.stats.set_cpu(CpuCounters::read(&self.root));
     }
 
     /// A power mode that limits the GPU clock is a setting, so it is logged once and is no event.

@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use self::line_writer::{FileOutput, LineWriter, Output};
 use super::{Encoder, Publication, PublishError, Sink, SinkCounts, Timestamp};
 use jetwatch_config::JsonLinesConfig;
-use jetwatch_telemetry::{self as telemetry, Heartbeat, Heartbeats, thread_names};
+use jetwatch_telemetry::{self as telemetry, BusyTime, Heartbeat, Heartbeats, thread_names};
 use jetwatch_types::Classes;
 
 /// Most lines that wait for the disk before the oldest are dropped: about 10 MB of events.
@@ -49,6 +49,8 @@ pub struct JsonLinesSink {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// In writing.
+    busy: BusyTime,
 }
 
 #[derive(Debug, Default)]
@@ -229,6 +231,10 @@ fn begins_like_json_lines(path: &Path) -> bool {
 }
 
 impl Sink for JsonLinesSink {
+    fn name(&self) -> String {
+        thread_names::JSON_LINES.to_owned()
+    }
+
     fn publish(&mut self, record: &Publication<'_>) {
         let mut state = self.shared.state.lock();
         self.encoder.encode(record, Timestamp::now(), |json| {
@@ -260,6 +266,7 @@ impl Sink for JsonLinesSink {
             best_effort_dropped: 0,
             replaced: 0,
             queued: state.queue.len() as u64 + state.writing,
+            busy: self.shared.busy.total(),
         }
     }
 
@@ -322,7 +329,7 @@ impl<O: Output> Writer<O> {
         let shared = Arc::clone(&self.shared);
         while self.next_batch(&mut buffer) {
             self.heartbeat.iter().for_each(Heartbeat::busy);
-            let result = self.lines.write(&buffer);
+            let result = shared.busy.time(|| self.lines.write(&buffer));
             self.heartbeat.iter().for_each(Heartbeat::idle);
             let mut state = shared.state.lock();
             let count = std::mem::take(&mut state.writing);

@@ -63,8 +63,8 @@ use bytes::Bytes;
 
 use jetwatch_archive::Item;
 use jetwatch_config::{LineRule, SceneRules, ZoneRule};
-use jetwatch_platform::SensorSnapshot;
 use jetwatch_platform::throttling::{Cause, ThrottleEvent};
+use jetwatch_platform::{Occupancy, SensorSnapshot};
 use jetwatch_spool::Gap;
 use jetwatch_telemetry::StageSummary;
 use jetwatch_telemetry::update_status::UpdateStatus;
@@ -322,6 +322,8 @@ pub struct Stats {
     pub media: Option<MediaStats>,
     /// Sensors and load of the machine; `None` before the first reading.
     pub machine: Option<MachineStats>,
+    /// Who used the CPU since the last summary; `None` where the kernel does not say so.
+    pub occupancy: Option<Occupancy>,
     /// Per secondary network, in the configuration's order.
     pub secondary: Vec<SecondaryStats>,
     /// Times of the stages that have run.
@@ -385,6 +387,11 @@ pub struct SourceInfo {
 
 /// Receiver of publications. Implementations: MQTT, other formats over MQTT, webhooks, and JSON lines.
 pub trait Sink: Send {
+    /// Name of the output: that of its thread, with that of its entry where there are several. Empty: it delivers nothing.
+    fn name(&self) -> String {
+        String::new()
+    }
+
     /// Takes one record. Never blocks: what cannot be queued is dropped and counted.
     fn publish(&mut self, record: &Publication<'_>);
 

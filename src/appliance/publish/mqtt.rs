@@ -350,6 +350,10 @@ impl MqttSink {
 }
 
 impl Sink for MqttSink {
+    fn name(&self) -> String {
+        self.client.name().to_owned()
+    }
+
     fn publish(&mut self, record: &Publication<'_>) {
         if self.is_cleanup_pending {
             self.clean_up_retained();
@@ -443,7 +447,7 @@ impl Sink for MqttSink {
     }
 
     fn counts(&self) -> SinkCounts {
-        self.shared.outbox().counts()
+        self.shared.counts()
     }
 
     fn mqtt_monitor(&self) -> Option<MqttMonitor> {

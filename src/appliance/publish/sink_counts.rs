@@ -3,6 +3,7 @@
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
+use std::time::Duration;
 
 /// Message counts of a sink.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -21,6 +22,17 @@ pub struct SinkCounts {
     pub queued: u64,
     /// Of `queued`: in the spool, from which the next start sends them.
     pub spooled: u64,
+    /// Time in which the thread of the sink was at work, or waited for its receiver with messages in the queue.
+    pub busy: Duration,
+}
+
+impl SinkCounts {
+    /// Messages that will never arrive, once the sink is closed: dropped ones, and those that still wait and are not in a spool.
+    /// Those of QoS 0 that found no connection are not among them.
+    #[must_use]
+    pub const fn lost(&self) -> u64 {
+        self.dropped - self.best_effort_dropped + self.queued - self.spooled
+    }
 }
 
 impl Add for SinkCounts {
@@ -35,6 +47,7 @@ impl Add for SinkCounts {
             replaced: self.replaced + other.replaced,
             queued: self.queued + other.queued,
             spooled: self.spooled + other.spooled,
+            busy: self.busy + other.busy,
         }
     }
 }

@@ -50,6 +50,8 @@ pub struct SpoolStats {
     pub replay_rate: f64,
     /// Messages dropped since the start, by class in the order of [`SPOOL_CLASSES`].
     pub dropped: [u64; SPOOL_CLASSES.len()],
+    /// Time in which its thread was at work since the start.
+    pub busy: Duration,
 }
 
 /// The names of the classes of messages in a spool.

@@ -182,6 +182,10 @@ impl WebhookSink {
 }
 
 impl Sink for WebhookSink {
+    fn name(&self) -> String {
+        format!("{} {}", thread_names::WEBHOOK, self.config.name)
+    }
+
     fn publish(&mut self, record: &Publication<'_>) {
         let chosen = self.filter.choose(record);
         if chosen.is_empty() {

@@ -5,8 +5,10 @@
 mod error_text;
 pub mod health_report;
 mod heartbeat;
+mod latency;
 mod log_dedup;
 mod logger;
+mod output;
 mod process;
 pub mod recent_log;
 mod stage;
@@ -20,10 +22,12 @@ pub mod update_status;
 
 pub use error_text::with_causes;
 pub use heartbeat::{Heartbeat, Heartbeats};
+pub use latency::{Latency, LatencyPart, LatencyReport, LatencyTimes};
 pub use log_dedup::{FailureLog, LogBudget, LogDedup, LogRateLimit};
 pub use logger::{
     LogTarget, TerminalGuard, set_terminal_guard, start as start_logging, with_error_prefix,
 };
+pub use output::{BusyTime, OutputMeter, OutputReport};
 pub use process::{ProcessUsage, boot_time, open_fds, process_usage, thread_cpu_time};
 pub use stage::{
     BatchRange, Range, Recorder, STAGE_BUCKETS, Section, Span, StageHistogram, StageSummary,

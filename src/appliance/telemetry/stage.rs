@@ -15,6 +15,7 @@ use jetwatch_nvtx::{LocalRange, Range as CrossRange};
 use parking_lot::Mutex;
 
 use self::buckets::Buckets;
+use super::latency::Latency;
 use super::process::thread_cpu_time;
 use super::stage_kind::Stage;
 use super::timeline::{SourceCategory, batch_event, stage_event};
@@ -184,6 +185,20 @@ impl Recorder {
             times.buckets.histogram(stage, times.sum)
         });
         stages.filter(|histogram| histogram.count() > 0).collect()
+    }
+
+    /// The times of one stage so far; `None` where it has not run.
+    #[must_use]
+    pub fn latency(&self, stage: Stage) -> Option<Latency> {
+        let summary = self.summary().stages;
+        let found = summary.iter().find(|found| found.stage == stage);
+        found.filter(|found| found.count > 0).map(|found| Latency {
+            frames: found.count,
+            mean_ms: found.mean_ms,
+            median_ms: found.p50_ms,
+            p95_ms: found.p95_ms,
+            max_ms: found.max_ms,
+        })
     }
 
     /// The times so far.

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use jetwatch_config::{Broker, Config, MetricsConfig, TlsConfig};
 use jetwatch_pipeline::{Options, Pipeline};
+use jetwatch_platform::{CpuCounters, Occupancy};
 use jetwatch_source::SourceError;
-use jetwatch_telemetry::{Level, Recorder, StopToken, Trace, process_usage};
+use jetwatch_telemetry::{LatencyReport, Level, Recorder, StopToken, Trace, process_usage};
 use jetwatch_types::Rate;
 
 use super::output::{FILE, write};
@@ -48,6 +49,12 @@ pub struct Speed {
     pub joules_per_frame: Option<f64>,
     /// Highest resident memory, in MiB.
     pub peak_rss_mib: f64,
+    /// Latency of the frames of live sources; `None` without any.
+    #[serde(default)]
+    pub latency: Option<LatencyReport>,
+    /// Who used the CPU meanwhile; `None` where the kernel does not say so.
+    #[serde(default)]
+    pub occupancy: Option<Occupancy>,
 }
 
 impl Speed {
@@ -199,6 +206,8 @@ fn run_pipeline(
         frames: report.sources.iter().map(|source| source.detected).sum(),
         cpu_ms_per_frame: report.cpu_ms_per_frame,
         peak_rss_mib: report.peak_rss_mib,
+        latency: report.latency.clone(),
+        occupancy: report.occupancy.clone(),
         ..Speed::default()
     };
     speed.set_energy(&meta);
@@ -235,12 +244,13 @@ fn run_stage(
     let batches = args.batches.map(|batches| batches * size as u64);
     let budget = RunLimit::new(args.max_frames().or(batches), args.duration, stop);
     let observer = SystemObserver::start(&args.root, None);
-    let cpu = process_usage().cpu;
+    let (cpu, counters) = (process_usage().cpu, CpuCounters::read(&args.root));
     let preload = usize::from(args.preload);
     let factory = jetwatch_traffic::synthetic_factory();
     let recorder = Recorder::with_trace(Some(trace.clone()));
     let frames = bench_stage(config, part, preload, budget, &recorder, Some(&factory))?;
     let cpu = process_usage().cpu.saturating_sub(cpu);
+    let occupancy = Occupancy::between(&counters, &CpuCounters::read(&args.root));
     let meta = observer.finish(args, None);
     let entries = trace.drain();
     let measured = TraceStats::new(&entries, usize::try_from(args.warmup)?, size)?;
@@ -248,6 +258,7 @@ fn run_stage(
         frames,
         cpu_ms_per_frame: cpu.as_secs_f64() * 1e3 / frames.max(1) as f64,
         peak_rss_mib: process_usage().peak_rss_bytes as f64 / f64::from(1 << 20),
+        occupancy,
         ..Speed::default()
     };
     speed.set_energy(&meta);

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jetwatch_platform::throttling::Cause;
-use jetwatch_platform::{Cpu, Engine, EngineKind, EventCounter, Rail, SensorSnapshot, Temperature};
+use jetwatch_platform::{
+    Cpu, Engine, EngineKind, EventCounter, Occupancy, Rail, SensorSnapshot, Temperature,
+};
 use jetwatch_publish::{
     MachineStats, Publication, SecondaryStats, Sink, SourceStats, Stats, Subscriber,
 };
@@ -201,6 +203,14 @@ pub fn machine_stats() -> Stats {
             throttled_by: vec![Cause::OverCurrent("oc3".to_owned())],
             throttled_times: 3,
             read_in: Duration::from_micros(2500),
+        }),
+        occupancy: Some(Occupancy {
+            allowed_cores: 6,
+            quota_cores: Some(4.0),
+            own_cores: 1.5,
+            foreign_cores: 0.25,
+            core_wait: Some(0.125),
+            ..Occupancy::default()
         }),
         ..stats()
     }

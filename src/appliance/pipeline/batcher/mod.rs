@@ -28,6 +28,15 @@ use self::interval::{IntervalController, SourceKind};
 use self::queue::{SkippedFrame, SourceQueue};
 use self::state::State;
 
+/// How batches are formed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct BatchSettings {
+    /// Most frames of a batch.
+    pub(crate) size: usize,
+    /// Longest wait for more frames, after the first one.
+    pub(crate) timeout: Duration,
+}
+
 /// Free places in the queue of a file at which its waiting reader goes on. Each time it interrupts a worker where the cores are
 /// full, so it decodes two frames at a time.
 const FILE_RESUME: usize = 2;

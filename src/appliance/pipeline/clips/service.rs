@@ -13,7 +13,7 @@ use jetwatch_archive::Archive;
 use jetwatch_config::{Config, SourceConfig};
 use jetwatch_detect::DetectError;
 use jetwatch_media::{ClipCommand, Recorder, RingLimits, SourceStream};
-use jetwatch_telemetry::{StopToken, thread_names};
+use jetwatch_telemetry::{OutputMeter, StopToken, thread_names};
 use jetwatch_types::Classes;
 
 use super::source::SourceClips;
@@ -74,6 +74,7 @@ impl CommandSender {
 pub(crate) struct ClipService {
     commands: Sender<ClipCommand>,
     is_recording: Arc<AtomicBool>,
+    meter: OutputMeter,
     stop: StopToken,
     thread: JoinHandle<()>,
 }
@@ -99,20 +100,28 @@ impl ClipService {
         };
         let (commands, received) = bounded(COMMAND_DEPTH);
         let is_recording = Arc::new(AtomicBool::new(true));
+        let meter = OutputMeter::default();
         let stop = StopToken::default();
         let writer = Writer {
             recorder: Recorder::new(ArchiveStore::new(archive.clone())),
             received,
             is_recording: Arc::clone(&is_recording),
+            meter: meter.clone(),
             stop: stop.clone(),
         };
         let thread = spawn(thread_names::MEDIA, move || writer.run())?;
         Ok(Some(Self {
             commands,
             is_recording,
+            meter,
             stop,
             thread,
         }))
+    }
+
+    /// Counters of the files, and of the images that are missing in them.
+    pub(crate) fn meter(&self) -> OutputMeter {
+        self.meter.clone()
     }
 
     /// Makes the streams and the clips of sources.
@@ -182,6 +191,7 @@ struct Writer {
     recorder: Recorder<ArchiveStore>,
     received: Receiver<ClipCommand>,
     is_recording: Arc<AtomicBool>,
+    meter: OutputMeter,
     stop: StopToken,
 }
 
@@ -190,9 +200,11 @@ impl Writer {
         let mut lost = 0;
         loop {
             // It has no heartbeat: a device that does not answer is no reason to end the daemon.
-            match self.received.recv_timeout(POLL_INTERVAL) {
-                Ok(command) => self.recorder.execute(command, Instant::now()),
-                Err(RecvTimeoutError::Timeout) => self.recorder.poll(Instant::now()),
+            let received = self.received.recv_timeout(POLL_INTERVAL);
+            let busy = self.meter.busy.clone();
+            match received {
+                Ok(command) => busy.time(|| self.recorder.execute(command, Instant::now())),
+                Err(RecvTimeoutError::Timeout) => busy.time(|| self.recorder.poll(Instant::now())),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.report(&mut lost);
@@ -212,10 +224,12 @@ impl Writer {
         self.is_recording
             .store(self.recorder.is_recording(), Ordering::Relaxed);
         for recorded in self.recorder.take_recorded() {
+            self.meter.delivered();
             let counts = self.recorder.counts();
             if counts.lost > *lost {
                 let images = counts.lost - *lost;
                 *lost = counts.lost;
+                self.meter.lost(images);
                 log::warn!(source = recorded.label.source.as_str(), images; "images are missing in clips: they came faster than they were written; the disk is too slow, or a file is read faster than it plays (playback_fps)");
             }
         }

@@ -73,7 +73,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::batcher::Batcher;
+    use crate::batcher::{BatchSettings, Batcher};
     use jetwatch_telemetry::Recorder;
     use jetwatch_types::{Frame, FrameMeta, Size, SourceId};
 
@@ -85,6 +85,7 @@ mod tests {
             Instant::now(),
             0,
             1,
+            BatchSettings::default(),
             Arc::clone(&batcher),
             recorder,
             Vec::new(),
@@ -96,9 +97,9 @@ mod tests {
         }
         let meta = FrameMeta::for_test(1, 3, Size::new(1, 1));
         stats.source_state(SourceId(1), SourceState::Online);
-        stats.frame_done(&meta, 0, false);
+        stats.frame_done(&meta, 0, false, None);
         for _ in 0..2 {
-            stats.frame_done(&meta, 0, true);
+            stats.frame_done(&meta, 0, true, None);
         }
         stats.remove_source(SourceId(0));
         let (sources, machine) = stats.figures();

@@ -7,12 +7,16 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 
 use jetwatch_publish::track_identity;
-use jetwatch_record::{Overlay, Recording, RecordingEnd, Snapshots};
+use jetwatch_record::{Overlay, Recording, RecordingEnd, SnapshotReport, Snapshots};
+use jetwatch_telemetry::{OutputReport, thread_names};
 use jetwatch_types::{BudgetedImage, FrameMeta, SourceId, SourceState};
 
 use super::publisher::{ControlMessage, Publisher};
 use super::source::TrackedSource;
 use crate::web::Previews;
+
+/// What snapshots and the page count.
+const PICTURES: &str = "pictures";
 
 /// Longest wait at the end for snapshots to be written.
 const SNAPSHOTS_END_TIMEOUT: Duration = Duration::from_secs(3);
@@ -25,6 +29,8 @@ pub(crate) struct FrameImages {
     pub(crate) previews: Option<Arc<Previews>>,
     /// `None` where no pictures of tracks are kept.
     pub(crate) snapshots: Option<Snapshots>,
+    /// Of the snapshots, once they have ended.
+    pub(crate) snapshots_report: Option<SnapshotReport>,
 }
 
 impl FrameImages {
@@ -108,10 +114,31 @@ impl FrameImages {
             log::warn!("the snapshots of the last tracks are not all written yet");
         }
         let report = ending.report();
+        self.snapshots_report = Some(report);
         log::info!(
             files = report.files, failed = report.failed, skipped = report.skipped;
             "snapshots"
         );
+    }
+
+    /// What the pictures did so far. The recording states its own figures.
+    pub(super) fn outputs(&self) -> Vec<OutputReport> {
+        let snapshots = self.snapshots_report.map(|report| OutputReport {
+            name: thread_names::SNAPSHOT.to_owned(),
+            items: PICTURES.to_owned(),
+            accepted: report.files + report.failed + report.skipped,
+            delivered: report.files,
+            lost: report.failed + report.skipped,
+            busy_ms: report.busy.as_secs_f64() * 1e3,
+            ..OutputReport::default()
+        });
+        let page = self.previews.iter();
+        let report = |previews: &Arc<Previews>| {
+            let meter = previews.meter();
+            meter.report(thread_names::WEB_PICTURES, PICTURES)
+        };
+        let page = page.map(report);
+        snapshots.into_iter().chain(page).collect()
     }
 
     /// Completes the recording.

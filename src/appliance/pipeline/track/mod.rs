@@ -10,7 +10,9 @@ use crossbeam_channel::{Receiver, never, select_biased};
 use jetwatch_publish::SinkCounts;
 use jetwatch_record::RecordingEnd;
 use jetwatch_schedule::{Schedule, Status};
-use jetwatch_telemetry::{Heartbeat, Level, Recorder, Stage, StopToken, thread_names};
+use jetwatch_telemetry::{
+    Heartbeat, Level, OutputReport, Recorder, Stage, StopToken, thread_names,
+};
 use jetwatch_types::{Detection, EventKind, FrameMeta, SourceId, Track};
 
 mod active_rules;
@@ -77,6 +79,7 @@ pub(super) struct TrackStage {
 #[derive(Default)]
 pub(super) struct TrackStageReport {
     pub(super) messages: SinkCounts,
+    pub(super) outputs: Vec<OutputReport>,
     pub(super) recording: Option<RecordingEnd>,
 }
 
@@ -151,6 +154,7 @@ impl TrackStage {
             } => {
                 let result = FrameResult {
                     meta,
+                    in_worker: None,
                     detections: None,
                     embeddings: Vec::new(),
                     gray: None,
@@ -230,7 +234,7 @@ impl TrackStage {
         let skipped = frame.detections.is_none();
         self.publisher
             .stats
-            .frame_done(&meta, tracks.len(), skipped);
+            .frame_done(&meta, tracks.len(), skipped, frame.in_worker);
         // After the messages, which must not wait for these.
         if is_detecting && !skipped {
             let image = frame.full_image.as_deref();
@@ -383,6 +387,7 @@ impl TrackStage {
             self.settle_states(id);
         }
         let publisher = &mut self.publisher;
+        let clips_meter = self.clips.as_ref().map(ClipService::meter);
         if let Some(clips) = self.clips.take() {
             clips.stop();
             if !publisher.publish_until(control, CLIPS_CLOSE_TIMEOUT, || clips.is_finished()) {
@@ -394,8 +399,13 @@ impl TrackStage {
         }
         self.images.end_snapshots(control, publisher);
         publisher.publish_stats();
+        let (messages, mut outputs) = self.publisher.close();
+        outputs
+            .extend(clips_meter.map(|clips| clips.report(thread_names::MEDIA, "files and images")));
+        outputs.append(&mut self.images.outputs());
         TrackStageReport {
-            messages: self.publisher.close(),
+            messages,
+            outputs,
             recording: self.images.close(),
         }
     }

@@ -11,6 +11,7 @@ use jetwatch_platform::throttling::ThrottleEvent;
 use jetwatch_publish::{Publication, ReloadStatus, Reply, Sink, SinkCounts};
 use jetwatch_record::SnapshotPicture;
 use jetwatch_telemetry::update_status::UpdateStatus;
+use jetwatch_telemetry::{OutputReport, thread_names};
 
 use crate::outputs::close_all;
 use crate::stats::StatsCollector;
@@ -23,6 +24,9 @@ const CONTROL_DEPTH: usize = 64;
 
 /// Interval at which the end of a thread is checked whose last messages are published.
 const END_INTERVAL: Duration = Duration::from_millis(5);
+
+/// What sinks count.
+const MESSAGES: &str = "messages";
 
 /// What is published as it comes, whatever the frames.
 pub(crate) enum ControlMessage {
@@ -51,6 +55,8 @@ pub(crate) struct Publisher {
     /// Whether all sinks get the tracks of each frame.
     pub(crate) every_frame: bool,
     pub(crate) stats: Arc<StatsCollector>,
+    /// The most messages that waited for each sink, as far as was looked.
+    pub(crate) max_queued: Vec<u64>,
 }
 
 impl Publisher {
@@ -121,8 +127,8 @@ impl Publisher {
     }
 
     pub(super) fn publish_stats(&mut self) {
-        let messages = self.sinks.iter().map(|sink| sink.counts()).sum();
-        let mut stats = self.stats.stats(messages);
+        let messages = self.counts();
+        let mut stats = self.stats.stats(messages.into_iter().sum());
         stats.spool = self.sinks.iter_mut().find_map(|sink| sink.spool_stats());
         self.publish(&Publication::Stats(&stats));
     }
@@ -133,8 +139,43 @@ impl Publisher {
         limits.min().unwrap_or(usize::MAX)
     }
 
-    /// Closes all sinks; returns the sum of their counts.
-    pub(super) fn close(self) -> SinkCounts {
-        close_all(self.sinks, SINK_CLOSE_TIMEOUT)
+    /// The counts of each sink.
+    fn counts(&mut self) -> Vec<SinkCounts> {
+        let counts: Vec<SinkCounts> = self.sinks.iter().map(|sink| sink.counts()).collect();
+        self.max_queued.resize(counts.len(), 0);
+        for (max, counts) in self.max_queued.iter_mut().zip(&counts) {
+            *max = counts.queued.max(*max);
+        }
+        counts
+    }
+
+    /// Closes all sinks; returns the sum of their counts, and what each of them did.
+    pub(super) fn close(mut self) -> (SinkCounts, Vec<OutputReport>) {
+        let before = self.counts();
+        let spool = self.sinks.iter_mut().find_map(|sink| sink.spool_stats());
+        let names: Vec<String> = self.sinks.iter().map(|sink| sink.name()).collect();
+        let closed = close_all(self.sinks, SINK_CLOSE_TIMEOUT);
+        let report =
+            |(((name, counts), before), max): (((_, &SinkCounts), &SinkCounts), _)| OutputReport {
+                name,
+                items: MESSAGES.to_owned(),
+                accepted: counts.accepted,
+                delivered: counts.delivered,
+                lost: counts.lost(),
+                queued: before.queued,
+                max_queued: max,
+                busy_ms: counts.busy.as_secs_f64() * 1e3,
+            };
+        let each = names.into_iter().zip(&closed).zip(&before);
+        let mut outputs: Vec<OutputReport> = each.zip(self.max_queued).map(report).collect();
+        outputs.retain(|output| !output.name.is_empty());
+        outputs.extend(spool.map(|spool| OutputReport {
+            name: thread_names::SPOOL.to_owned(),
+            items: MESSAGES.to_owned(),
+            lost: spool.dropped.iter().sum(),
+            busy_ms: spool.busy.as_secs_f64() * 1e3,
+            ..OutputReport::default()
+        }));
+        (closed.into_iter().sum(), outputs)
     }
 }

@@ -2,7 +2,7 @@
 //! The tracking state of one source: what its frames, switches and schedules change. `publishing.rs` has what it publishes.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use jetwatch_config::{CameraMotionModel, Config, SourceConfig};
 use jetwatch_detect::{ClassFilter, DetectError};
@@ -28,6 +28,8 @@ use crate::switches::{SourceSwitches, SwitchChange};
 /// What is known of one frame before it is tracked.
 pub(crate) struct FrameResult {
     pub(crate) meta: FrameMeta,
+    /// When a worker took it, and when its detections were sent; `None`: it skipped the network.
+    pub(crate) in_worker: Option<[Instant; 2]>,
     /// `None`: the frame skipped the network.
     pub(crate) detections: Option<Vec<Detection>>,
     /// One for each detection, where their appearance is computed; else empty.

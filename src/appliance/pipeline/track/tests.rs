@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 
 use super::states::SourceStates;
 use super::*;
+use crate::batcher::BatchSettings;
 use crate::stats::StatsCollector;
 use crate::switches::SourceSwitches;
 use jetwatch_config::{Config, Interval};
@@ -66,6 +67,7 @@ impl TrackStageFixture {
             Instant::now(),
             0,
             1,
+            BatchSettings::default(),
             Arc::clone(&batcher),
             recorder.clone(),
             Vec::new(),
@@ -83,6 +85,7 @@ impl TrackStageFixture {
                 sinks: vec![Box::new(published.clone())],
                 every_frame: false,
                 stats: Arc::new(stats),
+                max_queued: Vec::new(),
             },
             images: FrameImages::default(),
             secondary: SecondaryInference::new(&[]).0,
@@ -126,6 +129,7 @@ impl TrackStageFixture {
             order,
             FrameResult {
                 meta,
+                in_worker: None,
                 detections: Some(vec![found]),
                 embeddings: Vec::new(),
                 gray: None,

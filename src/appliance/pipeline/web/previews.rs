@@ -20,7 +20,7 @@ use jetwatch_config::PreviewConfig;
 use jetwatch_media::SourceStream;
 use jetwatch_pixels::{Canvas, TileRect, copy_into};
 use jetwatch_record::{Overlay, PictureEncoder, Viewport};
-use jetwatch_telemetry::{self as telemetry, thread_names};
+use jetwatch_telemetry::{self as telemetry, OutputMeter, thread_names};
 use jetwatch_types::{BudgetedImage, FrameMeta, PIXEL_BYTES, Size, SourceId, Track, TrackState};
 use jetwatch_web::{CameraSlot, Look, Picture, PictureBoard};
 
@@ -46,6 +46,7 @@ pub(crate) struct Previews {
     interval: Duration,
     /// By the index of the source.
     cameras: RwLock<HashMap<SourceId, Camera>>,
+    meter: OutputMeter,
     /// `None` once the run ends.
     jobs: Mutex<Option<Sender<Job>>>,
 }
@@ -79,7 +80,9 @@ impl Previews {
         streams: Arc<StreamBoard>,
     ) -> Result<(Arc<Self>, JoinHandle<()>), PipelineError> {
         let (jobs, waiting) = bounded(MAX_WAITING + 64);
+        let meter = OutputMeter::default();
         let painter = PictureThread {
+            meter: meter.clone(),
             max_width: config.max_width,
             // Checked by the configuration: 95 at most.
             encoder: PictureEncoder::new(u8::try_from(config.quality).unwrap_or(70)),
@@ -98,6 +101,7 @@ impl Previews {
             started: Instant::now(),
             interval: Duration::from_secs(1) / config.max_fps.max(1),
             cameras: RwLock::default(),
+            meter,
             jobs: Mutex::new(Some(jobs)),
         };
         Ok((Arc::new(previews), thread))
@@ -167,13 +171,20 @@ impl Previews {
             camera.due_ms.store(next, Ordering::Relaxed);
         }
         let jobs = self.jobs.lock();
-        if let Some(jobs) = jobs.as_ref().filter(|jobs| jobs.len() < MAX_WAITING) {
+        if jobs.as_ref().is_some_and(|jobs| jobs.len() >= MAX_WAITING) {
+            self.meter.lost(1);
+        } else if let Some(jobs) = jobs.as_ref() {
             let _ = jobs.try_send(Job::Draw(Box::new(Frame {
                 meta: *meta,
                 image: Arc::clone(image),
                 tracks: tracks.to_vec(),
             })));
         }
+    }
+
+    /// Counters of the pictures.
+    pub(crate) const fn meter(&self) -> &OutputMeter {
+        &self.meter
     }
 
     /// Ends the thread.
@@ -209,6 +220,7 @@ impl Camera {
 
 /// The state of the thread.
 struct PictureThread {
+    meter: OutputMeter,
     max_width: u32,
     encoder: PictureEncoder,
     sources: HashMap<SourceId, (Arc<CameraSlot>, Box<Overlay>)>,
@@ -226,7 +238,11 @@ impl PictureThread {
                 Job::Remove(id) => {
                     self.sources.remove(&id);
                 }
-                Job::Draw(frame) => self.draw(*frame),
+                Job::Draw(frame) => {
+                    let busy = self.meter.busy.clone();
+                    busy.time(|| self.draw(*frame));
+                    self.meter.delivered();
+                }
             }
         }
     }

@@ -74,6 +74,11 @@ impl Client {
         }
     }
 
+    /// Name of its thread.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// Whether it was not closed yet.
     pub fn is_open(&self) -> bool {
         self.thread.is_some()

@@ -138,6 +138,10 @@ impl FormatSink {
 }
 
 impl Sink for FormatSink {
+    fn name(&self) -> String {
+        self.client.name().to_owned()
+    }
+
     fn publish(&mut self, record: &Publication<'_>) {
         self.queue(|format, out| format.encode(record, SystemTime::now(), out));
     }
@@ -155,7 +159,7 @@ impl Sink for FormatSink {
     }
 
     fn counts(&self) -> SinkCounts {
-        self.shared.outbox().counts()
+        self.shared.counts()
     }
 
     fn max_payload_bytes(&self) -> usize {

@@ -178,6 +178,7 @@ impl<'a> Session<'a> {
     async fn talk(&mut self) -> Result<SessionEnd, PublishError> {
         self.subscribe().await?;
         loop {
+            let started = Instant::now();
             self.write_queued().await?;
             if let Some(closing) = self.shared.closing()
                 && let Some(ended) = self.close(closing).await?
@@ -185,10 +186,14 @@ impl<'a> Session<'a> {
                 return Ok(ended);
             }
             let timer = self.next_timer();
+            let waits_for_broker = !self.shared.outbox().is_empty();
             tokio::select! {
                 packet = self.connection.read() => self.on_packets(packet?).await?,
                 () = self.shared.wake.notified() => {}
                 () = sleep_until(timer) => self.on_timer().await?,
+            }
+            if waits_for_broker {
+                self.shared.busy.add(started.elapsed());
             }
         }
     }

@@ -19,7 +19,8 @@ use super::outbox::Outbox;
 use super::retained::RetainedSnapshot;
 use super::spooler::OldestMessage;
 use super::wall_clock::WallClock;
-use crate::{Encoder, Publication, Timestamp};
+use crate::{Encoder, Publication, SinkCounts, Timestamp};
+use jetwatch_telemetry::BusyTime;
 
 /// Bytes of a packet beside its payload: topic, properties and header, with room to spare.
 const PACKET_OVERHEAD: usize = 1024;
@@ -70,6 +71,8 @@ pub(super) struct Shared {
     pub retained_requested: Notify,
     /// Notified when there is work; a notification without a waiter is kept.
     pub wake: Notify,
+    /// In which messages were written, or waited for the broker.
+    pub busy: BusyTime,
 }
 
 impl Shared {
@@ -87,11 +90,20 @@ impl Shared {
             observer: OnceLock::new(),
             retained_requested: Notify::new(),
             wake: Notify::new(),
+            busy: BusyTime::default(),
         }
     }
 
     pub fn outbox(&self) -> MutexGuard<'_, Outbox> {
         self.outbox.lock()
+    }
+
+    /// Current message counts.
+    pub fn counts(&self) -> SinkCounts {
+        SinkCounts {
+            busy: self.busy.total(),
+            ..self.outbox().counts()
+        }
     }
 
     pub fn clock(&self) -> MutexGuard<'_, WallClock> {

@@ -17,7 +17,9 @@ use crate::wire::SpoolId;
 use crate::{PublishError, SPOOL_CLASSES, SpoolStats};
 use jetwatch_config::{Durability, MqttConfig, SpoolConfig};
 use jetwatch_spool::{Batch, Dropped, FolderProblem, Folders, Spool, SpoolError, Stored};
-use jetwatch_telemetry::{self as telemetry, Heartbeats, LogDedup, systemd, thread_names};
+use jetwatch_telemetry::{
+    self as telemetry, BusyTime, Heartbeats, LogDedup, systemd, thread_names,
+};
 
 /// Longest time between two turns.
 const MAX_INTERVAL: Duration = Duration::from_millis(250);
@@ -124,6 +126,8 @@ pub(super) struct Spooler {
     batch: Batch,
     failures: LogDedup,
     wake: Sender<()>,
+    /// Of the thread.
+    busy: BusyTime,
     /// `None`: the caller runs the worker.
     thread: Option<SpoolThread>,
 }
@@ -161,6 +165,7 @@ impl Spooler {
             spool,
             failures: LogDedup::default(),
             wake,
+            busy: BusyTime::default(),
             thread: None,
         };
         (spooler, worker)
@@ -180,6 +185,7 @@ impl Spooler {
         let (stop, stopped) = bounded(0);
         let (end, ended) = bounded(1);
         let heartbeat = heartbeats.register(thread_names::SPOOL);
+        let busy = spooler.busy.clone();
         let handle = std::thread::Builder::new()
             .name(thread_names::SPOOL.to_owned())
             .spawn(move || {
@@ -188,7 +194,7 @@ impl Spooler {
                 let mut is_woken = true;
                 while stopped.try_recv() != Err(crossbeam_channel::TryRecvError::Disconnected) {
                     heartbeat.busy();
-                    worker.turn(is_woken);
+                    busy.time(|| worker.turn(is_woken));
                     heartbeat.idle();
                     is_woken = match worker.woken.recv_timeout(interval) {
                         Ok(()) => true,
@@ -280,6 +286,7 @@ impl Spooler {
             oldest_age: oldest_ms.map(|at| Duration::from_millis(oldest.now_ms.saturating_sub(at))),
             replay_rate,
             dropped,
+            busy: self.busy.total(),
         }
     }
 

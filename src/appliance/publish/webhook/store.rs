@@ -10,7 +10,7 @@ use crate::SinkCounts;
 use crate::mqtt::wall_clock::{WallClock, shifted};
 use jetwatch_config::{Durability, WebhookConfig};
 use jetwatch_spool::{ClockShift, FolderProblem, Folders, Spool};
-use jetwatch_telemetry::systemd;
+use jetwatch_telemetry::{BusyTime, systemd};
 
 /// Most events that wait in memory.
 const MEMORY_EVENTS: usize = 1000;
@@ -37,6 +37,8 @@ pub(super) struct Shared {
     changed: Condvar,
     /// Number of the first event of this process.
     first_own: u64,
+    /// In requests.
+    pub busy: BusyTime,
 }
 
 #[derive(Debug, Default)]
@@ -62,6 +64,7 @@ impl Shared {
             state: Mutex::new(state),
             changed: Condvar::new(),
             first_own,
+            busy: BusyTime::default(),
         }
     }
 
@@ -146,6 +149,7 @@ impl Shared {
             delivered: state.delivered,
             dropped: state.dropped,
             queued: state.accepted - state.delivered - state.dropped,
+            busy: self.busy.total(),
             ..SinkCounts::default()
         }
     }

@@ -103,7 +103,8 @@ impl Worker {
                 break;
             }
             let limit = self.config.timeout.min(left.unwrap_or(Duration::MAX));
-            match self.requester.post(entry, limit) {
+            let busy = self.shared.busy.clone();
+            match busy.time(|| self.requester.post(entry, limit)) {
                 Outcome::Accepted => self.accepted(),
                 Outcome::Refused { status } => self.refused(status),
                 Outcome::Failed {

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::machine::MachineBody;
+use super::machine::{CpuUseBody, MachineBody};
 use super::media::{MediaStatsBody, RecordingBody, SnapshotBody};
 use super::spool::SpoolStatsBody;
 use super::value::{
@@ -274,6 +274,8 @@ pub(super) struct StatsBody<'a> {
     pub media: Option<MediaStatsBody>,
     /// Sensors and load, read at most a quarter of a second before this message; null until the first reading.
     pub machine: Option<MachineBody<'a>>,
+    /// Who used the CPU since the previous message; null where the kernel does not say so.
+    pub cpu_use: Option<CpuUseBody>,
     /// One for each source.
     pub sources: Vec<SourceStatsBody<'a>>,
     /// One for each secondary network, in the order of the configuration.
@@ -297,6 +299,7 @@ impl<'a> StatsBody<'a> {
             spool: stats.spool.as_ref().map(SpoolStatsBody::new),
             media: stats.media.as_ref().map(MediaStatsBody::new),
             machine: stats.machine.as_ref().map(MachineBody::new),
+            cpu_use: stats.occupancy.as_ref().map(CpuUseBody::new),
             sources: stats.sources.iter().map(SourceStatsBody::new).collect(),
             secondary: stats.secondary.iter().map(SecondaryBody::new).collect(),
             stages: stats.stages.iter().map(StageBody::new).collect(),
@@ -384,6 +387,7 @@ impl From<SinkCounts> for MessagesBody {
             replaced,
             queued,
             spooled,
+            busy: _,
         } = counts;
         Self {
             accepted,

@@ -10,7 +10,7 @@ use super::value::{Utc, finite, rounded};
 use super::words::{CauseKind, EngineWord, ThrottlingType};
 use crate::MachineStats;
 use jetwatch_platform::throttling::{Cause, ThrottleEvent};
-use jetwatch_platform::{Cpu, Engine, EventCounter, Rail, Temperature};
+use jetwatch_platform::{Cpu, Engine, EventCounter, Occupancy, Rail, Temperature};
 
 /// Loads, clocks, temperatures and power. What a machine does not have is an empty list; a value that it does not report, or not to this user, is null. Clocks are in MHz, temperatures in degrees Celsius, voltages in mV, currents in mA, power in mW.
 #[derive(Serialize, JsonSchema)]
@@ -33,6 +33,38 @@ pub(super) struct MachineBody<'a> {
     pub throttled_by: Vec<CauseBody<'a>>,
     /// Number of causes of throttling that began since the start of the daemon.
     pub throttled_times: u64,
+}
+
+/// Who used the CPU. Numbers of cores are means over the time.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "cpu_use", title = "CPU use", deny_unknown_fields)]
+pub(super) struct CpuUseBody {
+    /// Cores on which the daemon may run, by its affinity and its cpuset.
+    pub allowed_cores: usize,
+    /// CPU time that its control group allows, in cores; null without a quota.
+    #[schemars(range(min = 0))]
+    pub quota_cores: Option<f64>,
+    /// Cores that the daemon used.
+    #[schemars(range(min = 0))]
+    pub own_cores: f64,
+    /// Of the allowed cores: those that other programs used, the kernel and the hypervisor included.
+    #[schemars(range(min = 0))]
+    pub foreign_cores: f64,
+    /// Share of the time in which threads of the daemon could run, that they waited for a core, 0 to 100; null where the kernel does not count it.
+    #[schemars(range(min = 0, max = 100))]
+    pub core_wait_percent: Option<f64>,
+}
+
+impl CpuUseBody {
+    pub(super) fn new(occupancy: &Occupancy) -> Self {
+        Self {
+            allowed_cores: occupancy.allowed_cores,
+            quota_cores: occupancy.quota_cores.map(finite),
+            own_cores: finite(occupancy.own_cores),
+            foreign_cores: finite(occupancy.foreign_cores),
+            core_wait_percent: occupancy.core_wait.map(|share| finite(share * 100.0)),
+        }
+    }
 }
 
 /// One CPU.

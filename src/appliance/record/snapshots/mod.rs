@@ -14,13 +14,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use crossbeam_channel::{Sender, unbounded};
 
 use jetwatch_archive::{Archive, MediaId, MediaKind};
-use jetwatch_telemetry::{self as telemetry, thread_names};
+use jetwatch_telemetry::{self as telemetry, BusyTime, thread_names};
 use jetwatch_types::{
     BudgetedImage, EventKind, FrameMeta, SourceId, Track, TrackEvent, TrackId, TrackState,
 };
@@ -72,6 +72,8 @@ pub struct SnapshotReport {
     pub failed: u64,
     /// Better pictures that were left out, since earlier ones were not encoded yet.
     pub skipped: u64,
+    /// Time in which the thread was at work.
+    pub busy: Duration,
 }
 
 /// Counters that the thread shares.
@@ -80,6 +82,7 @@ struct Counters {
     files: AtomicU64,
     failed: AtomicU64,
     skipped: AtomicU64,
+    busy: BusyTime,
     /// Images that wait or are with the thread.
     images: AtomicUsize,
     /// Greatest size of a published picture that receivers take, in bytes; 0: none has said so.
@@ -285,6 +288,7 @@ impl EndingSnapshots {
             files: count(&self.counters.files),
             failed: count(&self.counters.failed),
             skipped: count(&self.counters.skipped),
+            busy: self.counters.busy.total(),
         }
     }
 }

@@ -122,8 +122,9 @@ impl SnapshotThread {
 
     /// Runs until all senders are gone; then files what is left.
     pub(super) fn run(mut self, tasks: &Receiver<Task>) {
+        let busy = self.counters.busy.clone();
         for task in tasks {
-            match task {
+            busy.time(|| match task {
                 Task::Candidate(candidate) => {
                     self.on_candidate(candidate);
                     self.counters.images.fetch_sub(1, Ordering::AcqRel);
@@ -132,7 +133,7 @@ impl SnapshotThread {
                     self.end(key, Some(identity));
                     self.filed_early.remove(&key);
                 }
-            }
+            });
         }
         let left: Vec<Key> = self.best.keys().copied().collect();
         left.into_iter().for_each(|key| self.end(key, None));

@@ -7,7 +7,8 @@ use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use jetwatch_telemetry::StopToken;
+use jetwatch_platform::Occupancy;
+use jetwatch_telemetry::{Latency, StopToken};
 
 use crate::output::write;
 use crate::processes::{MakeCommand, Point};
@@ -32,9 +33,14 @@ pub(super) struct Trial {
     pub(super) received: u64,
     pub(super) late: u64,
     pub(super) dropped_crops: u64,
-    /// Longest of all streams, and their mean, in ms.
-    pub(super) latency_max_ms: f64,
+    /// Mean over all frames, in ms.
     pub(super) latency_mean_ms: Option<f64>,
+    /// Of the stream where it is longest: median, 95th percentile, maximum, in ms.
+    pub(super) latency_median_ms: f64,
+    pub(super) latency_p95_ms: f64,
+    pub(super) latency_max_ms: f64,
+    /// Who used the CPU; `None`: unknown.
+    pub(super) occupancy: Option<Occupancy>,
     /// Folder of the run.
     pub(super) folder: std::path::PathBuf,
     /// What was measured; `None`: the run failed.
@@ -88,8 +94,10 @@ pub(crate) fn run_streams(
         .as_ref()
         .map_or_else(|| trials[0].streams, |fit| fit.streams + 1);
     let limit = limit(&trials, wanted);
+    let verdict = text::verdict(&trials, fit.as_ref(), rate, limit.as_ref());
     let document = json!({
         "kind": "streams",
+        "verdict": verdict,
         "machine": machine,
         "streams": {
             "fit": fit,
@@ -103,7 +111,7 @@ pub(crate) fn run_streams(
     write(&path, &document)?;
     Ok(SeriesResult {
         document,
-        table: text::summary(&trials, fit.as_ref(), rate, limit.as_ref()),
+        table: text::summary(&trials, fit.as_ref(), &verdict),
         path,
         failure: None,
     })
@@ -114,7 +122,8 @@ fn limit(trials: &[Trial], streams: usize) -> Option<Limit> {
     let failed = |trial: &&Trial| trial.streams == streams && !trial.has_kept_up;
     let trial = trials.iter().rfind(failed)?;
     let result = trial.result.as_ref()?;
-    find_limit(&result.loads, trial.late, trial.dropped_crops)
+    let occupancy = trial.occupancy.as_ref();
+    find_limit(&result.loads, trial.late, trial.dropped_crops, occupancy)
 }
 
 struct Runner<'a> {
@@ -163,7 +172,10 @@ impl Runner<'_> {
         let result = documents.and_then(|documents| {
             let document = documents.first().context("the trial has written nothing")?;
             self.machine = machine_of(document);
-            TrialResult::deserialize(&document["trial"]).context("the trial has written no counts")
+            let counts = TrialResult::deserialize(&document["trial"]);
+            let occupancy = Option::<Occupancy>::deserialize(&document["run"]["occupancy"]);
+            let counts = counts.context("the trial has written no counts")?;
+            Ok((counts, occupancy.unwrap_or_default()))
         });
         // What a trial says that was stopped in its middle is about the stop.
         self.check_stop()?;
@@ -173,7 +185,10 @@ impl Runner<'_> {
                 return Err(error.context(format!("a trial of {count} streams cannot run")));
             }
             Err(error) => Trial::failed(count, folder, format!("{error:#}")),
-            Ok(result) => Trial::new(count, folder, result, rate),
+            Ok((result, occupancy)) => Trial {
+                occupancy,
+                ..Trial::new(count, folder, result, rate)
+            },
         };
         self.trials.push(trial);
         Ok(&self.trials[self.trials.len() - 1])
@@ -191,8 +206,11 @@ impl Trial {
             received: 0,
             late: 0,
             dropped_crops: 0,
-            latency_max_ms: 0.0,
             latency_mean_ms: None,
+            latency_median_ms: 0.0,
+            latency_p95_ms: 0.0,
+            latency_max_ms: 0.0,
+            occupancy: None,
             folder,
             result: None,
         }
@@ -205,13 +223,12 @@ impl Trial {
         rate: Option<f64>,
     ) -> Self {
         let shortfall = result.shortfall(rate);
-        let processed = result.sum(|source| source.processed).max(1) as f64;
-        let mut latency = 0.0;
-        let mut latency_max_ms: f64 = 0.0;
-        for source in &result.sources {
-            latency += source.latency_mean_ms.unwrap_or(0.0) * source.processed as f64;
-            latency_max_ms = latency_max_ms.max(source.latency_max_ms);
-        }
+        let latencies = || result.sources.iter().filter_map(|source| source.latency);
+        let frames: u64 = latencies().map(|latency| latency.frames).sum();
+        let sum: f64 = latencies()
+            .map(|latency| latency.mean_ms * latency.frames as f64)
+            .sum();
+        let longest = |of: fn(Latency) -> f64| latencies().map(of).fold(0.0, f64::max);
         Self {
             streams,
             has_kept_up: shortfall.is_none(),
@@ -221,8 +238,11 @@ impl Trial {
             received: result.sum(|source| source.received),
             late: result.sum(|source| source.late),
             dropped_crops: result.dropped_crops,
-            latency_max_ms,
-            latency_mean_ms: Some(latency / processed),
+            latency_mean_ms: (frames > 0).then(|| sum / frames as f64),
+            latency_median_ms: longest(|latency| latency.median_ms),
+            latency_p95_ms: longest(|latency| latency.p95_ms),
+            latency_max_ms: longest(|latency| latency.max_ms),
+            occupancy: None,
             folder,
             result: Some(result),
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Trials of streams as text for a terminal: a table of the trials with bars, the streams of the answer, and the answer.
 
+use jetwatch_platform::Occupancy;
 use jetwatch_tables::TextTable;
 
 use super::Trial;
@@ -12,8 +13,12 @@ const BAR: f64 = 30.0;
 /// A line about one trial.
 pub(super) fn trial(trial: &Trial) -> String {
     let verdict = trial.shortfall.as_deref().unwrap_or("no drops");
+    let taken = disturbance(std::iter::once(trial));
+    let taken = taken.map_or_else(String::new, |taken| {
+        format!("; {}", taken.describe_others())
+    });
     format!(
-        "{}: {verdict}, {:.1} frames/s",
+        "{}: {verdict}, {:.1} frames/s{taken}",
         streams(trial.streams),
         trial.fps
     )
@@ -31,27 +36,40 @@ fn streams(count: usize) -> String {
     }
 }
 
-/// Everything about a series of trials; `rate`: frames per second of one stream.
-pub(super) fn summary(
-    trials: &[Trial],
-    fit: Option<&StreamFit>,
-    rate: Option<f64>,
-    limit: Option<&Limit>,
-) -> String {
+/// Who used the CPU in the trial with the most by other programs, where they disturbed one.
+fn disturbance<'t>(trials: impl Iterator<Item = &'t Trial>) -> Option<&'t Occupancy> {
+    let taken = trials.filter_map(|trial| trial.occupancy.as_ref());
+    let taken = taken.filter(|taken| taken.is_disturbed());
+    taken.max_by(|a, b| a.foreign_share().total_cmp(&b.foreign_share()))
+}
+
+/// The tables of a series of trials, and the `verdict`.
+pub(super) fn summary(trials: &[Trial], fit: Option<&StreamFit>, verdict: &str) -> String {
     let mut lines = vec![trial_table(trials)];
     let shown = fit.map_or_else(|| trials[0].streams, |fit| fit.streams);
     if let Some(trial) = trials.iter().rfind(|trial| trial.streams == shown) {
         lines.push(String::new());
         lines.push(stream_table(trial));
     }
-    lines.push(String::new());
-    if let Some(fit) = fit {
-        lines.push(answer(fit, trials, rate));
-    }
+    lines.push(format!("\n{verdict}"));
+    lines.join("\n")
+}
+
+/// How many streams fit, and what limits more of them; `rate`: frames per second of one stream.
+pub(super) fn verdict(
+    trials: &[Trial],
+    fit: Option<&StreamFit>,
+    rate: Option<f64>,
+    limit: Option<&Limit>,
+) -> String {
+    let mut lines = Vec::new();
+    lines.extend(fit.map(|fit| answer(fit, trials, rate)));
     if let Some(limit) = limit {
-        let next = fit.map_or(shown, |fit| fit.streams + 1);
+        let next = fit.map_or_else(|| trials[0].streams, |fit| fit.streams + 1);
         lines.push(format!("What limits {}: {}", streams(next), limit.text));
-        lines.push(format!("  Keys: {}", limit.keys.join(", ")));
+        if !limit.keys.is_empty() {
+            lines.push(format!("  Keys: {}", limit.keys.join(", ")));
+        }
     }
     lines.join("\n")
 }
@@ -87,12 +105,19 @@ fn trial_table(trials: &[Trial]) -> String {
         .right("dropped", |own| sum(own, |trial| trial.dropped))
         .right("late", |own| sum(own, |trial| trial.late))
         .right("latency, ms", |own| {
-            let latency = mean(own, |trial| trial.latency_mean_ms.unwrap_or(0.0));
-            format!("{latency:.1}")
+            format!("{:.1}", mean(own, |trial| trial.latency_median_ms))
+        })
+        .right("95 %", |own| {
+            format!("{:.1}", mean(own, |trial| trial.latency_p95_ms))
         })
         .right("longest", |own| {
             let longest = own.iter().map(|trial| trial.latency_max_ms);
             format!("{:.1}", longest.fold(0.0, f64::max))
+        })
+        .right("CPU of others", |own| {
+            let shares = own.iter().filter_map(|trial| trial.occupancy.as_ref());
+            let mean = jetwatch_types::mean(shares.map(Occupancy::foreign_share));
+            mean.map_or_else(|| "-".to_owned(), |share| format!("{:.0} %", share * 100.0))
         })
         .right("dropped or late", |own| {
             format!("{:.2} %", mean(own, Trial::lost_percent))
@@ -107,6 +132,7 @@ fn trial_table(trials: &[Trial]) -> String {
 
 /// A row for each stream of a trial.
 fn stream_table(trial: &Trial) -> String {
+    let ms = |of: Option<f64>| of.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1}"));
     let sources = trial
         .result
         .as_ref()
@@ -119,10 +145,14 @@ fn stream_table(trial: &Trial) -> String {
         .right("dropped", |source| source.dropped.to_string())
         .right("late", |source| source.late.to_string())
         .right("latency, ms", |source| {
-            let mean = source.latency_mean_ms;
-            mean.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1}"))
+            ms(source.latency.map(|latency| latency.median_ms))
         })
-        .right("longest", |source| format!("{:.1}", source.latency_max_ms))
+        .right("95 %", |source| {
+            ms(source.latency.map(|latency| latency.p95_ms))
+        })
+        .right("longest", |source| {
+            ms(source.latency.map(|latency| latency.max_ms))
+        })
         .build();
     table.lines().collect::<Vec<_>>().join("\n")
 }
@@ -130,11 +160,33 @@ fn stream_table(trial: &Trial) -> String {
 /// The answer, and how sure it is.
 fn answer(fit: &StreamFit, trials: &[Trial], rate: Option<f64>) -> String {
     let of = rate.map_or_else(String::new, |rate| format!(" of {rate:.1} frames/s"));
+    let failed = || trials.iter().filter(|trial| !trial.has_kept_up);
+    let taken = disturbance(failed());
     if fit.streams == 0 {
-        return format!("Not even one stream{of} fits: see the reasons above");
+        return match taken {
+            Some(taken) => format!(
+                "Whether one stream{of} fits is not measurable on this machine now: {}",
+                taken.describe_others()
+            ),
+            None => format!("Not even one stream{of} fits: see the reasons above"),
+        };
     }
     let fits = self::fit(fit.streams);
-    let mut text = if fit.is_lower_bound {
+    let mut text = if let Some(taken) = taken.filter(|_| !fit.is_lower_bound) {
+        // What fits beside others fits without them; what does not may do so.
+        let most = most_by_cpu(fit, trials, taken);
+        let most = most.map_or_else(String::new, |most| {
+            format!(
+                "; by the CPU time of a stream no more than {most} fit on {} cores",
+                taken.allowed_cores
+            )
+        });
+        format!(
+            "At least {}{of} {fits}; whether more do is not measurable on this machine now: {}{most}",
+            streams(fit.streams),
+            taken.describe_others()
+        )
+    } else if fit.is_lower_bound {
         format!(
             "At least {}{of} {fits}: the most that was to be tried (--max-streams)",
             streams(fit.streams)
@@ -169,6 +221,17 @@ fn answer(fit: &StreamFit, trials: &[Trial], rate: Option<f64>) -> String {
         );
     }
     text
+}
+
+/// The number of streams that the CPU time of one allows on the cores of a free machine; `None` where it is unknown.
+fn most_by_cpu(fit: &StreamFit, trials: &[Trial], machine: &Occupancy) -> Option<usize> {
+    let good = trials
+        .iter()
+        .filter(|trial| trial.streams == fit.streams && trial.has_kept_up);
+    let cores = good.filter_map(|trial| Some(trial.occupancy.as_ref()?.own_cores));
+    let of_one = jetwatch_types::mean(cores)? / fit.streams as f64;
+    let most = machine.allowed_cores as f64 / of_one;
+    (of_one > 0.0).then(|| (most as usize).max(fit.streams))
 }
 
 #[cfg(test)]
@@ -212,7 +275,10 @@ mod tests {
             from: 2,
             to: 2,
         };
-        let text = summary(&trials, Some(&fit), Some(10.0), None);
+        let whole = |trials: &[Trial], fit: &StreamFit, rate| {
+            summary(trials, Some(fit), &verdict(trials, Some(fit), rate, None))
+        };
+        let text = whole(&trials, &fit, Some(10.0));
         for wanted in [
             "2 streams of 10.0 frames/s fit: 2 of 2 trials without drops; with 3, 0 of 2",
             "No drop in 400 frames of 2 streams: with 95 % confidence fewer than 0.75 % are dropped",
@@ -226,11 +292,56 @@ mod tests {
             "{text}"
         );
         fit.to = 4;
-        let text = summary(&trials, Some(&fit), None, None);
+        let text = whole(&trials, &fit, None);
         assert!(text.contains("between 2 and 4 streams"), "{text}");
         assert_eq!(
             trial(&trials[2]),
             "3 streams: 300 frames dropped, 30.0 frames/s"
         );
+    }
+
+    #[test]
+    fn drops_beside_other_programs_are_no_limit() {
+        let beside = |trial: Trial, foreign_cores| Trial {
+            occupancy: Some(Occupancy {
+                allowed_cores: 2,
+                own_cores: 0.5,
+                foreign_cores,
+                ..Occupancy::default()
+            }),
+            ..trial
+        };
+        let fit = |streams| StreamFit {
+            streams,
+            at: Trials {
+                passed: 1,
+                failed: 0,
+            },
+            above: Trials {
+                passed: 0,
+                failed: 1,
+            },
+            is_lower_bound: false,
+            from: streams,
+            to: streams,
+        };
+        let trials = [beside(run(2, 0), 1.0), beside(run(3, 100), 1.0)];
+        let text = answer(&fit(2), &trials, None);
+        assert!(
+            text.starts_with(
+                "At least 2 streams fit; whether more do is not measurable on this machine now: other programs took 50 % of 2 cores \
+                 (none of them is visible from here); by the CPU time of a stream no more than 8 fit on 2 cores"
+            ),
+            "{text}"
+        );
+        assert!(trial(&trials[1]).contains("; other programs took 50 %"));
+        let text = answer(&fit(0), &[beside(run(1, 9), 1.0)], None);
+        assert!(
+            text.contains("not measurable on this machine now"),
+            "{text}"
+        );
+        // A disturbed trial that passed says nothing against the one that failed undisturbed.
+        let trials = [beside(run(2, 0), 1.0), beside(run(3, 100), 0.0)];
+        assert!(answer(&fit(2), &trials, None).starts_with("2 streams fit: 1 of 1 trials"));
     }
 }

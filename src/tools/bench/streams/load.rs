@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use jetwatch_platform::Occupancy;
 use jetwatch_publish::Stats;
 use jetwatch_telemetry::{Stage, StageSummary};
 
@@ -144,8 +145,26 @@ pub(super) fn loads(
     parts
 }
 
-/// What limits a trial that did not keep up: with these loads, frames that were decoded late, and crops dropped.
-pub(crate) fn find_limit(loads: &[PartLoad], late: u64, dropped_crops: u64) -> Option<Limit> {
+/// What limits a trial that did not keep up: with these loads, frames that were decoded late, crops dropped, and who used the CPU.
+pub(crate) fn find_limit(
+    loads: &[PartLoad],
+    late: u64,
+    dropped_crops: u64,
+    occupancy: Option<&Occupancy>,
+) -> Option<Limit> {
+    let of_machine = |part: &str, text: String| Limit {
+        part: part.to_owned(),
+        text,
+        keys: Vec::new(),
+    };
+    if let Some(taken) = occupancy.filter(|found| found.is_disturbed()) {
+        return Some(of_machine("other programs", taken.describe_others()));
+    }
+    if let Some(held) = occupancy.filter(|found| found.is_held_by_quota()) {
+        let quota = held.quota_cores.unwrap_or_default();
+        let text = format!("the CPU quota of the control group: {quota:.2} cores, used up");
+        return Some(of_machine("CPU quota", text));
+    }
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
     let of = |part: &PartLoad, text: String| Limit {
         part: part.part.clone(),
@@ -204,8 +223,8 @@ pub(crate) fn find_limit(loads: &[PartLoad], late: u64, dropped_crops: u64) -> O
     Some(of(
         &first,
         format!(
-            "no part was full: {} was nearest, with {} of its time; this process used {} of the CPU, so that other programs, or \
-             frames that come at the same moment, may have caused the drops",
+            "no part was full: {} was nearest, with {} of its time; this process used {} of the CPU, so that frames that come at \
+             the same moment may have caused the drops",
             first.part,
             percent(first.share),
             cpu.map_or("an unknown share".to_owned(), |cpu| percent(cpu.share))
@@ -234,7 +253,7 @@ mod tests {
                 part("inference", inference),
                 part("secondary network n", secondary),
             ];
-            let limit = find_limit(&loads, late, crops).expect("a limit");
+            let limit = find_limit(&loads, late, crops, None).expect("a limit");
             assert!(!limit.keys.is_empty(), "{limit:?}");
             (limit.part, limit.text)
         };
@@ -251,6 +270,25 @@ mod tests {
         let (part, text) = found(0.5, 0.6, 0.3, 0, 0);
         assert_eq!(part, "inference");
         assert!(text.starts_with("no part was full"), "{text}");
-        assert_eq!(find_limit(&[], 0, 0), None);
+        assert_eq!(find_limit(&[], 0, 0, None), None);
+    }
+
+    #[test]
+    fn other_programs_and_quotas_are_limits() {
+        let taken = Occupancy {
+            allowed_cores: 2,
+            foreign_cores: 1.0,
+            ..Occupancy::default()
+        };
+        let limit = find_limit(&[part("CPU", 0.97)], 0, 0, Some(&taken)).expect("a limit");
+        assert_eq!(limit.part, "other programs");
+        let quota = Occupancy {
+            allowed_cores: 2,
+            quota_cores: Some(0.5),
+            quota_throttled: Some(0.9),
+            ..Occupancy::default()
+        };
+        let limit = find_limit(&[part("CPU", 0.25)], 0, 0, Some(&quota)).expect("a limit");
+        assert_eq!(limit.part, "CPU quota");
     }
 }

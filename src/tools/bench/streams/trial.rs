@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use jetwatch_config::Config;
 use jetwatch_pipeline::{Pipeline, SourceCounts};
 use jetwatch_publish::Stats;
-use jetwatch_telemetry::{StopToken, process_usage};
+use jetwatch_telemetry::{Latency, StopToken, process_usage};
 use jetwatch_types::SourceState;
 
 use super::load::{PartLoad, Threads, Usage, loads};
@@ -60,10 +60,8 @@ pub(crate) struct StreamResult {
     pub(crate) dropped: u64,
     /// Frames that the source could not give in time.
     pub(crate) late: u64,
-    /// Mean time from the arrival of a frame to the queueing of its messages, in ms.
-    pub(crate) latency_mean_ms: Option<f64>,
-    /// The longest such time, in ms.
-    pub(crate) latency_max_ms: f64,
+    /// Time from the arrival of a frame to the queueing of its messages; `None` without frames.
+    pub(crate) latency: Option<Latency>,
 }
 
 impl TrialResult {
@@ -205,7 +203,6 @@ fn observe(
 
 fn stream(first: &SourceCounts, last: &SourceCounts, time: Duration) -> StreamResult {
     let processed = last.processed - first.processed;
-    let ms = |time: Duration| time.as_secs_f64() * 1e3;
     StreamResult {
         name: last.name.clone(),
         state: last.state.name().to_owned(),
@@ -215,8 +212,7 @@ fn stream(first: &SourceCounts, last: &SourceCounts, time: Duration) -> StreamRe
         skipped: last.skipped - first.skipped,
         dropped: last.dropped - first.dropped,
         late: last.late - first.late,
-        latency_mean_ms: last.latency.mean().map(ms),
-        latency_max_ms: ms(last.latency.max),
+        latency: last.latency,
     }
 }
 

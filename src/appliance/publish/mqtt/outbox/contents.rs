@@ -93,6 +93,7 @@ impl Outbox {
                 true => messages,
                 false => 0,
             },
+            ..SinkCounts::default()
         }
     }
 }
