@@ -8,6 +8,8 @@ use serde::Serialize;
 use jetwatch_config::{Config, Interval};
 use jetwatch_detect::model::ModelSpec;
 
+use super::best_point::disturbance;
+use super::compare::{CPU_SPEED, SPEED};
 use super::results::PointResult;
 use super::{Axis, BenchOptions, Comparison, Explanation, SecondaryResult, Statistics, one_by_one};
 
@@ -30,9 +32,13 @@ pub(super) struct Gain {
     pub(super) ms_per_frame: Option<f64>,
     /// That time as a share of the first step's, in percent.
     pub(super) relative_percent: Option<f64>,
-    /// Speed divided by that of the step before, for each round.
+    /// Speed divided by that of the step before, for each round; `None` where other programs took the CPU meanwhile.
     pub(super) gain: Option<Comparison>,
-    /// Speed divided by that of the first step, for each round.
+    /// The same by frames per second of CPU time, which other programs hardly change.
+    pub(super) cpu_gain: Option<Comparison>,
+    /// Why there is no gain.
+    pub(super) not_measurable: Option<String>,
+    /// Speed divided by that of the first step, for each round; `None` as with `gain`.
     pub(super) cumulative: Option<Comparison>,
     /// What explains the change from the step before.
     pub(super) explanation: Option<Explanation>,
@@ -129,12 +135,9 @@ pub(super) fn gains(results: &[PointResult], first_keys: &[(String, String)]) ->
         let median = point.fps.as_ref()?.median;
         (median > 0.0).then(|| 1e3 / median)
     };
-    // Pairs with a failed run are left out.
-    let compared = |before: &PointResult, own: &PointResult| {
-        let pairs = before.runs.iter().zip(&own.runs);
-        let pairs = pairs.filter_map(|(before, own)| Some((before.fps?, own.fps?)));
-        let (before, own): (Vec<f64>, Vec<f64>) = pairs.unzip();
-        Comparison::paired(&before, &own)
+    let compared = |before: &PointResult, own: &PointResult| match disturbance([before, own]) {
+        Some(_) => None,
+        None => Comparison::of_runs(&before.runs, &own.runs, SPEED),
     };
     let explained = |before: &PointResult, own: &PointResult| {
         let pairs = before.runs.iter().zip(&own.runs);
@@ -163,6 +166,9 @@ pub(super) fn gains(results: &[PointResult], first_keys: &[(String, String)]) ->
                 .zip(first.and_then(time))
                 .map(|(own, first)| 100.0 * (own / first)),
             gain: before.and_then(|before| compared(before, own)),
+            cpu_gain: before
+                .and_then(|before| Comparison::of_runs(&before.runs, &own.runs, CPU_SPEED)),
+            not_measurable: before.and_then(|before| disturbance([before, own])),
             cumulative: before.and(first).and_then(|first| compared(first, own)),
             explanation: before.and_then(|before| explained(before, own)),
             settings,

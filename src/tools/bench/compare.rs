@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::Statistics;
+use super::results::RunResult;
 
 /// A run is an outlier when its modified Z-score, 0.6745 of its distance from the median in median absolute deviations, is
 /// greater than this: hyperfine's bound.
@@ -11,6 +12,18 @@ const OUTLIER: f64 = 14.826 * 0.674_490_759;
 
 /// Repeated runs whose speeds vary by more than this share of their mean are noisy.
 const NOISY: f64 = 0.05;
+
+/// The speed of a run by one measure.
+pub(super) type RunSpeed = fn(&RunResult) -> Option<f64>;
+
+/// Frames per second.
+pub(super) const SPEED: RunSpeed = |run| run.fps;
+
+/// Frames per second of CPU time, which other programs hardly change.
+pub(super) const CPU_SPEED: RunSpeed = |run| {
+    let ms = run.cpu_ms_per_frame.filter(|ms| *ms > 0.0)?;
+    Some(1e3 / ms)
+};
 
 /// A problem with repeated runs of one configuration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -90,6 +103,14 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
+    /// Compares runs of the same rounds. Pairs with a failed run are left out; `None` where no pair is complete.
+    pub(crate) fn of_runs(first: &[RunResult], second: &[RunResult], of: RunSpeed) -> Option<Self> {
+        let pairs = first.iter().zip(second);
+        let pairs = pairs.filter_map(|(first, second)| Some((of(first)?, of(second)?)));
+        let (first, second): (Vec<f64>, Vec<f64>) = pairs.unzip();
+        Self::paired(&first, &second)
+    }
+
     /// Compares speeds pair by pair; `None` where no pair is complete.
     pub(crate) fn paired(first: &[f64], second: &[f64]) -> Option<Self> {
         let ratios: Vec<f64> = first

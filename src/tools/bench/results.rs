@@ -7,6 +7,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{RunCost, SecondaryResult, Statistics};
+use jetwatch_platform::Occupancy;
+use jetwatch_telemetry::Latency;
 
 /// The name of the result.
 pub(super) const SERIES: &str = "series.json";
@@ -39,6 +41,12 @@ pub(super) struct RunResult {
     pub(super) fps_standard_error: Option<f64>,
     /// Number of blocks of batches behind it.
     pub(super) fps_blocks: Option<usize>,
+    /// CPU time of a frame, in ms, mean over the processes.
+    pub(super) cpu_ms_per_frame: Option<f64>,
+    /// Who used the CPU meanwhile; of several processes, that with the most by others.
+    pub(super) occupancy: Option<Occupancy>,
+    /// Latency of the frames of live sources; of several processes, the longest.
+    pub(super) latency: Option<Latency>,
     /// Time of the GPU for a frame, in ms, mean over the processes.
     pub(super) gpu_ms_per_frame: Option<f64>,
     /// Of each secondary network.

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use jetwatch_telemetry::StopToken;
 
-use super::best_point;
+use super::best_point::{self, disturbance};
+use super::compare::{CPU_SPEED, RunSpeed, SPEED};
 use super::cores::{check_gpus, gpu_count};
 use super::file_labels::{file_labels, plain};
 use super::output::write;
@@ -120,7 +121,8 @@ impl<'a> RunPlan<'a> {
             }
         }
         let results: Vec<PointResult> = self.points.iter().zip(results).map(summarize).collect();
-        let comparison = self.comparison(&results);
+        let [comparison, cpu_comparison] =
+            [SPEED, CPU_SPEED].map(|of| self.comparison(&results, of));
         let mut runs = results.iter().flat_map(|point| &point.runs);
         let machine = runs.find(|run| run.error.is_none());
         let kind = match (&self.args.compare, self.args.sweep.is_empty()) {
@@ -133,6 +135,7 @@ impl<'a> RunPlan<'a> {
             "machine": machine.map(|run| &run.machine),
             "points": results,
             "comparison": comparison,
+            "cpu_comparison": cpu_comparison,
             "rounds": self.rounds,
             "processes": self.args.processes,
             "gpus": self.args.gpus,
@@ -144,14 +147,23 @@ impl<'a> RunPlan<'a> {
             document["ablation"] = json!({ "steps": steps });
             table = table::of_ablation(&steps, &results);
         }
+        let verdict = match (&comparison, self.points.as_slice()) {
+            (Some(comparison), [first, second]) => {
+                let describe = |found: &Comparison| found.describe(&first.name, &second.name);
+                Some(match (disturbance(&results), &cpu_comparison) {
+                    (None, _) => describe(comparison),
+                    (Some(by), None) => format!("Speed: {by}"),
+                    (Some(by), Some(cpu)) => {
+                        format!("Speed: {by}\nBy CPU time per frame: {}", describe(cpu))
+                    }
+                })
+            }
+            _ => best_point::describe(&results),
+        };
+        document["verdict"] = json!(verdict);
+        table.extend(verdict.map(|text| format!("\n{text}")));
         let path = self.args.output.join(SERIES);
         write(&path, &document)?;
-        match (&comparison, self.points.as_slice()) {
-            (Some(comparison), [first, second]) => {
-                table += &format!("\n{}", comparison.describe(&first.name, &second.name));
-            }
-            _ => table.extend(best_point::describe(&results).map(|text| format!("\n{text}"))),
-        }
         let runs = || results.iter().flat_map(|point| &point.runs);
         let (all, failed) = (
             runs().count(),
@@ -171,16 +183,12 @@ impl<'a> RunPlan<'a> {
         })
     }
 
-    fn comparison(&self, results: &[PointResult]) -> Option<Comparison> {
+    fn comparison(&self, results: &[PointResult], of: RunSpeed) -> Option<Comparison> {
         let [first, second] = results else {
             return None;
         };
         self.args.compare.as_ref()?;
-        // Pairs with a failed run are left out.
-        let pairs = first.runs.iter().zip(&second.runs);
-        let pairs = pairs.filter_map(|(first, second)| Some((first.fps?, second.fps?)));
-        let (first, second): (Vec<f64>, Vec<f64>) = pairs.unzip();
-        Comparison::paired(&first, &second)
+        Comparison::of_runs(&first.runs, &second.runs, of)
     }
 
     fn describe_result(&self, point: &Point, result: &RunResult) -> String {
@@ -237,13 +245,21 @@ impl<'a> RunPlan<'a> {
         // Processes are measured independently of each other.
         let squares = sum(&|speed| Some(speed.fps_standard_error?.powi(2)));
         let processes = speeds.as_ref().map_or(1, |speeds| speeds.len().max(1));
-        let all = speeds.iter().flatten();
+        let all = || speeds.iter().flatten();
+        // Processes that share a core take it from each other.
+        let occupancies = all().filter_map(|speed| speed.occupancy.clone());
+        let occupancies = occupancies.filter(|found| found.cores >= processes);
+        let latencies = all().filter_map(|speed| Some(speed.latency.as_ref()?.whole));
         RunResult {
             round,
+            cpu_ms_per_frame: sum(&|speed| Some(speed.cpu_ms_per_frame))
+                .map(|ms| ms / processes as f64),
+            occupancy: occupancies.max_by(|a, b| a.foreign_share().total_cmp(&b.foreign_share())),
+            latency: latencies.max_by(|a, b| a.median_ms.total_cmp(&b.median_ms)),
             fps: sum(&|speed| Some(speed.fps)),
             inference_fps: sum(&|speed| speed.inference_fps),
             fps_standard_error: squares.map(f64::sqrt),
-            fps_blocks: all.filter_map(|speed| speed.fps_blocks).min(),
+            fps_blocks: all().filter_map(|speed| speed.fps_blocks).min(),
             gpu_ms_per_frame: sum(&|speed| speed.gpu_ms_per_frame).map(|ms| ms / processes as f64),
             secondary,
             machine,

@@ -3,16 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::ablation::Gain;
 use super::run::Speed;
 use jetwatch_tables::{Align, TextTable};
-use jetwatch_telemetry::Stage;
+use jetwatch_telemetry::{OutputReport, Stage};
 
-use super::results::PointResult;
+use super::results::{PointResult, RunResult};
 use super::secondary::secondary_table;
-use super::{Comparison, SecondaryResult};
+use super::{Comparison, SecondaryResult, Statistics};
 
 /// Parts that are named of an explanation.
 const EXPLAINED_PARTS: usize = 4;
@@ -43,6 +44,7 @@ pub fn run_table(document: &Value, speed: &Speed) -> String {
         lines.extend(secondary_table([("", networks.as_slice())].into_iter()));
     }
     lines.push(String::new());
+    add_outputs(document, &mut lines);
     add_speeds(speed, &mut lines);
     let throttling = meta["throttling"].as_array();
     for cause in throttling.into_iter().flatten().filter_map(Value::as_str) {
@@ -172,6 +174,59 @@ fn add_speeds(speed: &Speed, lines: &mut Vec<String>) {
         more(speed.joules_per_frame, "J per frame"),
         speed.peak_rss_mib
     ));
+    if let Some(latency) = &speed.latency {
+        let whole = &latency.whole;
+        let parts = latency.parts.iter();
+        let parts: Vec<String> = parts
+            .map(|part| format!("{} {:.1}", part.part, part.latency.median_ms))
+            .collect();
+        lines.push(format!(
+            "Latency    {:.1} ms (median; 95 %: {:.1}, maximum {:.1}) from the arrival of a frame to its messages; medians of the \
+             parts: {}",
+            whole.median_ms,
+            whole.p95_ms,
+            whole.max_ms,
+            parts.join(", ")
+        ));
+    }
+    if let Some(occupancy) = &speed.occupancy {
+        lines.push(format!(
+            "CPU        {:.2} of {} cores, {}",
+            occupancy.own_cores,
+            occupancy.allowed_cores,
+            occupancy.describe_others()
+        ));
+        if occupancy.is_disturbed() {
+            lines.push(
+                "Warning:   frames/s and times are not those of a free machine: compare the CPU time per frame, or measure again"
+                    .to_owned(),
+            );
+        }
+    }
+}
+
+/// A row for each output that was given something: it may lose messages, however fast the rest is.
+fn add_outputs(document: &Value, lines: &mut Vec<String>) {
+    let outputs = Vec::<OutputReport>::deserialize(&document["run"]["outputs"]);
+    let mut outputs = outputs.unwrap_or_default();
+    outputs.retain(|output| output.accepted + output.lost > 0);
+    if outputs.is_empty() {
+        return;
+    }
+    let run_ms = document["run"]["duration_s"].as_f64().unwrap_or(0.0) * 1e3;
+    let table = TextTable::of(&outputs)
+        .left("output", |output| output.name.as_str())
+        .left("of", |output| output.items.as_str())
+        .right("accepted", |output| output.accepted.to_string())
+        .right("delivered", |output| output.delivered.to_string())
+        .right("lost", |output| output.lost.to_string())
+        .right("waiting at the end", |output| output.queued.to_string())
+        .right("busy", move |output| {
+            format!("{:.0} %", 100.0 * output.busy_ms / run_ms.max(1.0))
+        })
+        .build();
+    lines.extend(table.lines());
+    lines.push(String::new());
 }
 
 /// A row for each point: medians over its rounds.
@@ -183,7 +238,10 @@ pub(super) fn of_series(results: &[PointResult]) -> String {
         "from to",
         "95 % interval",
         "ms/frame",
+        "CPU ms/frame",
         "GPU ms/frame",
+        "CPU of others",
+        "latency, ms (95 %)",
         "network alone, all workers",
     ];
     columns.extend(numbers.map(|heading| (heading, Align::Right)));
@@ -210,8 +268,28 @@ pub(super) fn of_series(results: &[PointResult]) -> String {
                 .fps_interval_95
                 .map_or("-".to_owned(), |(from, to)| format!("{from:.1} to {to:.1}")),
             format!("{:.2}", 1e3 / fps.median),
-            jetwatch_types::mean(point.runs.iter().filter_map(|run| run.gpu_ms_per_frame))
-                .map_or("-".to_owned(), |ms| format!("{ms:.2}")),
+            mean_of(point, |run| run.cpu_ms_per_frame, |ms| format!("{ms:.2}")),
+            mean_of(point, |run| run.gpu_ms_per_frame, |ms| format!("{ms:.2}")),
+            mean_of(
+                point,
+                |run| Some(run.occupancy.as_ref()?.foreign_share()),
+                |share| format!("{:.0} %", share * 100.0),
+            ),
+            match mean_of(
+                point,
+                |run| Some(run.latency?.median_ms),
+                |ms| format!("{ms:.1}"),
+            ) {
+                none if none == "-" => none,
+                median => {
+                    let p95 = mean_of(
+                        point,
+                        |run| Some(run.latency?.p95_ms),
+                        |ms| format!("{ms:.1}"),
+                    );
+                    format!("{median} ({p95})")
+                }
+            },
             inference,
         ]);
     }
@@ -225,6 +303,16 @@ pub(super) fn of_series(results: &[PointResult]) -> String {
     }
     add_networks(results, &mut lines);
     lines.join("\n")
+}
+
+/// The mean of a number over the runs of a point, as text.
+fn mean_of(
+    point: &PointResult,
+    of: fn(&RunResult) -> Option<f64>,
+    text: fn(f64) -> String,
+) -> String {
+    let mean = jetwatch_types::mean(point.runs.iter().filter_map(of));
+    mean.map_or_else(|| "-".to_owned(), text)
 }
 
 /// The secondary networks of each point, and warnings about the runtimes of the detectors.
@@ -261,6 +349,9 @@ fn detectors(results: &[PointResult]) -> BTreeMap<&str, Vec<&str>> {
     detectors
 }
 
+/// The same for one round.
+const ONE_ROUND: &str = "gained: of one round, so that the noise is unknown; --repeat 5 gives the range over interleaved rounds";
+
 /// Explanation of the columns of an ablation with several rounds.
 const GAINED: &str = "gained: each round's speed divided by that of the step before in the same round, median over the rounds; \
     frames/s: median over all rounds. On a machine with other load the two can disagree.";
@@ -279,8 +370,11 @@ pub(super) fn of_ablation(steps: &[Gain], results: &[PointResult]) -> String {
     ];
     columns.extend(numbers.map(|heading| (heading, Align::Right)));
     let mut table = TextTable::new(&columns);
+    // No factor where the difference is noise.
+    let noisy = |gain: &&Comparison| gain.ratios.len() >= 3 && !gain.is_clear;
     let factor = |gain: &Option<Comparison>| {
-        let factor = gain.as_ref().map(|gain| gain.statistics.median);
+        let clear = gain.as_ref().filter(|gain| !noisy(gain));
+        let factor = clear.map(|gain| gain.statistics.median);
         factor.map_or_else(|| "-".to_owned(), |factor| format!("{factor:.2} x"))
     };
     for step in steps {
@@ -316,9 +410,24 @@ pub(super) fn of_ablation(steps: &[Gain], results: &[PointResult]) -> String {
         }
         lines.extend(step.notes.iter().map(|note| format!("  {note}")));
         // The variance of fewer rounds is unknown.
-        let noisy = |gain: &&Comparison| gain.ratios.len() >= 3 && !gain.is_clear;
         if step.gain.as_ref().filter(noisy).is_some() {
             lines.push("  the difference from the step before is within the noise".to_owned());
+        }
+        if let Some(by) = &step.not_measurable {
+            lines.push(format!("  gain: {by}"));
+            if let Some(cpu) = &step.cpu_gain {
+                let Statistics {
+                    median, min, max, ..
+                } = cpu.statistics;
+                let noise = if noisy(&cpu) {
+                    ", within the noise"
+                } else {
+                    ""
+                };
+                lines.push(format!(
+                    "  by CPU time per frame: {median:.2} x ({min:.2} to {max:.2}){noise}"
+                ));
+            }
         }
     }
     if steps
@@ -326,6 +435,8 @@ pub(super) fn of_ablation(steps: &[Gain], results: &[PointResult]) -> String {
         .any(|step| step.fps.as_ref().is_some_and(|fps| fps.count > 1))
     {
         lines.push(GAINED.to_owned());
+    } else {
+        lines.push(ONE_ROUND.to_owned());
     }
     add_explanations(steps, &mut lines);
     add_networks(results, &mut lines);
