@@ -26,6 +26,7 @@ mod nsys_limits;
 mod nsys_profile;
 mod nsys_report;
 mod nvtx_ranges;
+mod pipelines;
 mod profile;
 mod report;
 mod report_async_stages;

@@ -87,10 +87,12 @@ fn tables(file: &Path) -> (Value, Value) {
     (tables["verdict"].clone(), tables["stages"].clone())
 }
 
-/// The first finding about a file.
+/// The first finding about a stage of a file's pipeline. Before it are what is lost, and what other programs took.
 pub(crate) fn verdict(file: &Path) -> Value {
     let (verdict, _) = tables(file);
-    verdict[0].clone()
+    let mut findings = verdict.as_array().into_iter().flatten();
+    let found = findings.find(|finding| finding["Limiting Stage"].is_string());
+    found.unwrap_or(&verdict[0]).clone()
 }
 
 /// The stage that each of the three names: the first finding, the most of the path, and the end of the chain of waits.

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The verdict: rules that apply to a capture, each with its evidence and what to change.
 
+mod conditions;
 mod detector_shares;
 mod extras;
+mod latency;
 mod limits;
+mod losses;
 mod rules;
 
 use jetwatch_telemetry::Stage;
 
 use super::metrics::CaptureMetrics;
 
+use self::conditions::CONDITIONS;
 use self::limits::{LIMITS, StageLimit};
+use self::losses::{LOSSES, OutputLoss};
 
 /// One rule.
 pub(crate) struct Rule {
@@ -32,6 +37,8 @@ enum Evaluate {
     Cause(fn(&CaptureMetrics) -> Option<(String, String)>),
     /// Where a stage is at its limit.
     Limit(StageLimit),
+    /// Where an output loses something, or falls behind.
+    Output(OutputLoss),
 }
 
 impl Rule {
@@ -39,13 +46,15 @@ impl Rule {
         match &self.evaluate {
             Evaluate::Cause(evaluate) => evaluate(metrics),
             Evaluate::Limit(limit) => limit.evaluate(metrics),
+            Evaluate::Output(output) => output.evaluate(metrics),
         }
     }
 }
 
 /// All rules, the most important first.
 pub(crate) fn rules() -> impl Iterator<Item = &'static Rule> {
-    rules::FIRST.iter().chain(LIMITS).chain(rules::OTHERS)
+    let of_stages = rules::FIRST.iter().chain(LIMITS).chain(rules::OTHERS);
+    LOSSES.iter().chain(CONDITIONS).chain(of_stages)
 }
 
 /// Result of one rule.
@@ -65,8 +74,8 @@ pub struct Finding {
     pub stage: Option<&'static str>,
 }
 
-/// The findings of all rules in a capture or a benchmark, the most important first: those about the stage that limits the pipeline,
-/// then others. Where no rule explains that stage, one says that it is nearest to its limit. Where the shares of the detectors'
+/// The findings of all rules in a capture or a benchmark, the most important first: what is lost, whether the machine was this
+/// program's own, then those about the stage that limits the pipeline, then others. Where no rule explains that stage, one says that it is nearest to its limit. Where the shares of the detectors'
 /// time are known, but no path through the stages, the largest comes last.
 pub(crate) fn advise(metrics: &CaptureMetrics) -> Vec<Finding> {
     let limit = metrics.limit.map(|limit| limit.stage);
@@ -84,11 +93,18 @@ pub(crate) fn advise(metrics: &CaptureMetrics) -> Vec<Finding> {
         })
     });
     let mut findings: Vec<Finding> = findings.collect();
-    if findings.iter().all(|finding| finding.stage.is_none()) {
+    if !metrics.run.loses() && findings.iter().all(|finding| finding.stage.is_none()) {
         findings.extend(limits::nearest(metrics));
     }
     findings.extend(detector_shares::finding(metrics));
-    findings.sort_by_key(|finding| finding.stage.is_none());
+    let is_of =
+        |rules: &[Rule], finding: &Finding| rules.iter().any(|rule| rule.name == finding.rule);
+    findings.sort_by_key(|finding| match finding {
+        lost if is_of(LOSSES, lost) => 0,
+        condition if is_of(CONDITIONS, condition) => 1,
+        Finding { stage: Some(_), .. } => 2,
+        _ => 3,
+    });
     findings
 }
 

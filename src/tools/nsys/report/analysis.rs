@@ -11,9 +11,10 @@ use super::layers_json::Layers;
 use super::metrics::CaptureMetrics;
 use super::on_demand::{EXPORT_TABLES, ExportBuilder, OnDemand};
 use super::plot::Plot;
+use super::run_tables::run_tables;
 use super::schema::{Export, NVTX, SCHEDULING};
 use super::series::Series;
-use super::summary::{ReportSummary, noted_command};
+use super::summary::{ReportSummary, noted_command, noted_run};
 use super::table::Table;
 use super::tables::{AnalysisContext, Builder, TABLES};
 use super::{ReportError, capture::Content};
@@ -128,7 +129,7 @@ pub fn analyze(
                 });
             }
             let benchmark = Benchmark::parse(path, &bytes)?;
-            let mut tables = vec![benchmark.table()];
+            let mut tables = benchmark.tables();
             let version = benchmark.version();
             let findings = benchmark.findings();
             tables.extend(findings.filter(|all| !all.is_empty()).map(advice_table));
@@ -193,6 +194,9 @@ fn analyze_export(
     let on_demand = OnDemand::new(export, &capture, window, request.rows);
     let mut evidence = CaptureMetrics::from_capture(&context, critical_path);
     evidence.core_wait = on_demand.core_wait(&context, MAX_VERDICT_EVENTS)?;
+    if let Some(run) = noted_run(&export.source) {
+        evidence.add_run(&run);
+    }
     let is_ours = !critical_path.stages.is_empty();
     let findings = if is_ours {
         advise(&evidence)
@@ -211,6 +215,9 @@ fn analyze_export(
         {
             tables.push(table);
         }
+    }
+    if request.tables.is_empty() {
+        tables.extend(run_tables(&evidence.run));
     }
     let mut missing = not_measured(export, has);
     let mut plot = None;

@@ -19,7 +19,8 @@ use jetwatch_types::{mean, standard_deviation};
 use self::batches::Level;
 use super::ReportError;
 use super::advice::{Finding, advise};
-use super::metrics::CaptureMetrics;
+use super::metrics::{CaptureMetrics, RunNotes};
+use super::run_tables::run_tables;
 use super::summary::{Load, Outliers, RangeSummary, ReportSummary, Throughput, Workload, outliers};
 use super::table::Table;
 
@@ -36,6 +37,8 @@ pub(super) struct Benchmark {
     workload: Workload,
     /// Findings of the verdict's rules for its run; `None` if another program wrote it.
     findings: Option<Vec<Finding>>,
+    /// What its run states beside the times of stages.
+    run: RunNotes,
 }
 
 /// One range: its path, and its times in ms.
@@ -128,21 +131,22 @@ impl Benchmark {
         let is_on_gpu = ranges.iter().any(|range| range.gpu.mean.is_some());
         let run = object.get("run");
         // Without a run, as of a part alone, the shares are all that is known.
-        let findings = (run.is_some() || !shares.is_empty()).then(|| {
-            let null = Value::Null;
-            let meta = object.get("meta").unwrap_or(&null);
-            advise(&CaptureMetrics {
-                detector_shares: shares,
-                timed_on_gpu: is_on_gpu,
-                ..CaptureMetrics::from_run(run.unwrap_or(&null), meta)
-            })
-        });
+        let is_ours = run.is_some() || !shares.is_empty();
+        let null = Value::Null;
+        let all_meta = object.get("meta").unwrap_or(&null);
+        let metrics = CaptureMetrics {
+            detector_shares: shares,
+            timed_on_gpu: is_on_gpu,
+            ..CaptureMetrics::from_run(run.unwrap_or(&null), all_meta)
+        };
+        let findings = is_ours.then(|| advise(&metrics));
         Ok(Self {
             throughput: work::throughput(object, &levels, &ranges),
             workload: work::workload(meta, &ranges),
             ranges,
             processes,
             findings,
+            run: metrics.run,
         })
     }
 
@@ -151,8 +155,14 @@ impl Benchmark {
         self.findings.as_deref()
     }
 
-    /// All ranges with their times.
-    pub(super) fn table(&self) -> Table {
+    /// All ranges with their times, and what the run states beside.
+    pub(super) fn tables(&self) -> Vec<Table> {
+        let mut tables = vec![self.ranges()];
+        tables.extend(run_tables(&self.run));
+        tables
+    }
+
+    fn ranges(&self) -> Table {
         let ns = |ms: Option<f64>| ms.map(|ms| ms * MS);
         let title = "Ranges of the benchmark, after warm-up";
         Table::of("benchmark", title, &self.ranges)

@@ -3,6 +3,7 @@
 
 mod async_stages;
 mod run;
+mod run_notes;
 
 use std::collections::HashMap;
 use std::ops::{Index, IndexMut};
@@ -16,6 +17,9 @@ use super::stages::{DETECTOR_STAGES, StageNames};
 use super::tables::{AnalysisContext, BusyTimes, is_pageable_async, is_sync_copy};
 
 pub(super) use self::async_stages::{Rendering, SecondaryBatches};
+pub(super) use self::run_notes::RunNotes;
+#[cfg(test)]
+pub(super) use self::run_notes::{NetworkNotes, SourceNotes};
 
 /// Numbers of one capture. Shares are 0 to 1.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -64,6 +68,10 @@ pub(crate) struct CaptureMetrics {
     pub detector_shares: Vec<(Stage, f64)>,
     /// Whether these detectors ran on a GPU.
     pub timed_on_gpu: bool,
+    /// Whether a script takes the place of the network.
+    pub is_scripted: bool,
+    /// What the run states of the machine, of latency, and of its outputs.
+    pub run: RunNotes,
 }
 
 /// A share, 0 to 1, for each stage; zero where it was not recorded.
@@ -186,6 +194,11 @@ impl CaptureMetrics {
         evidence.secondary = SecondaryBatches::from_capture(capture);
         evidence.add_launches(context, span_ns);
         evidence
+    }
+
+    /// Adds the statistics that the daemon wrote next to a profile.
+    pub(super) fn add_run(&mut self, run: &serde_json::Value) {
+        self.run = RunNotes::new(run, &serde_json::Value::Null);
     }
 
     /// Metrics that need calls with their operations.

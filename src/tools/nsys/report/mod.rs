@@ -21,6 +21,7 @@ mod layers_json;
 mod metrics;
 mod on_demand;
 mod plot;
+mod run_tables;
 mod schema;
 pub mod series;
 mod stages;

@@ -58,7 +58,10 @@ impl Series {
         match kind {
             Kind::Ablation => series.read_ablation(list(&document["ablation"]["steps"])),
             Kind::Streams => series.read_streams(&document["streams"]),
-            Kind::Points => series.read_points(list(&document["points"]), &document["comparison"]),
+            Kind::Points => series.read_points(list(&document["points"])),
+        }
+        if let Some(verdict) = document["verdict"].as_str() {
+            series.findings.insert(0, format!("{verdict}\n"));
         }
         if series.points.is_empty() {
             return Err(ReportError::Benchmark {
@@ -111,7 +114,7 @@ impl Series {
         json!({ "bars": bars.collect::<Vec<_>>(), "drops": drops.collect::<Vec<_>>() })
     }
 
-    fn read_points(&mut self, points: &[Value], comparison: &Value) {
+    fn read_points(&mut self, points: &[Value]) {
         let fps = |point: &Value, key: &str| point["fps"][key].as_f64();
         let title = "Frames per second, medians over the runs";
         let table = Table::of("series", title, points)
@@ -125,23 +128,9 @@ impl Series {
             })
             .build();
         self.tables.push(table);
-        let mut fastest: Option<(&str, f64)> = None;
-        for point in points {
-            let (name, median) = (point_name(point), fps(point, "median"));
-            self.points.push((name.to_owned(), median));
-            if let Some(median) = median.filter(|fps| fastest.is_none_or(|(_, best)| *fps > best)) {
-                fastest = Some((name, median));
-            }
-        }
-        if let (Some((name, fps)), true) = (fastest, points.len() > 1) {
-            self.findings
-                .push(format!("fastest: {name}, with {fps:.1} frames/s\n"));
-        }
-        if let Some(ratio) = comparison["statistics"]["median"].as_f64() {
-            self.findings.push(format!(
-                "the second runs at {ratio:.3} times the speed of the first, median of the pairs\n"
-            ));
-        }
+        let named = points.iter();
+        let named = named.map(|point| (point_name(point).to_owned(), fps(point, "median")));
+        self.points.extend(named);
         self.read_secondary(points);
         for point in points {
             for network in list(&point["secondary"]) {
@@ -208,7 +197,9 @@ impl Series {
         self.points.extend(points);
         self.read_explanations(steps);
         self.read_secondary(steps);
-        let last = steps.iter().rfind(|step| !step["cumulative"].is_null());
+        // Not where it is noise, or could not be measured.
+        let is_clear = |gain: &Value| !gain.is_null() && gain["is_clear"] != false;
+        let last = steps.iter().rfind(|step| is_clear(&step["cumulative"]));
         if let Some(last) = last
             && let Some(total) = last["cumulative"]["statistics"]["median"].as_f64()
         {
@@ -279,7 +270,8 @@ impl Series {
             .plain("Dropped", count("dropped"))
             .plain("Late", count("late"))
             .plain("Dropped Crops", count("dropped_crops"))
-            .plain("Latency, ms", ms("latency_mean_ms"))
+            .plain("Latency, ms", ms("latency_median_ms"))
+            .plain("95 %, ms", ms("latency_p95_ms"))
             .plain("Longest, ms", ms("latency_max_ms"))
             .plain("Reason", |trial| trial["shortfall"].as_str())
             .build();
@@ -300,30 +292,6 @@ impl Series {
             self.drops.push((count, lost));
             self.points
                 .push((stream_count(count), Some(sum("fps") / trials)));
-        }
-        let fit = &streams["fit"];
-        if let Some(count) = fit["streams"].as_u64() {
-            let rate = streams["rate"].as_f64();
-            let of = rate.map_or_else(String::new, |rate| format!(" of {rate:.1} frames/s"));
-            let bound = if fit["is_lower_bound"] == true {
-                "at least "
-            } else {
-                ""
-            };
-            let trials = |of: &Value| number(of, "passed") + number(of, "failed");
-            self.findings.push(format!(
-                "{bound}{}{of} {}: {} of {} trials without drops; with one more {} of {}\n",
-                stream_count(count),
-                if count == 1 { "fits" } else { "fit" },
-                number(&fit["at"], "passed"),
-                trials(&fit["at"]),
-                number(&fit["above"], "passed"),
-                trials(&fit["above"]),
-            ));
-        }
-        if let Some(limit) = streams["limit"]["text"].as_str() {
-            self.findings
-                .push(format!("what limits the next one: {limit}\n"));
         }
     }
 }

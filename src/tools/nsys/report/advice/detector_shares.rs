@@ -14,6 +14,8 @@ struct Advice {
     stage: Stage,
     /// Whether the network ran on a GPU; `None`: either.
     on_gpu: Option<bool>,
+    /// Whether it holds only where no core is idle.
+    on_full_cpu: bool,
     text: &'static str,
     advice: &'static str,
     keys: &'static [&'static str],
@@ -22,7 +24,16 @@ struct Advice {
 const ADVICE: &[Advice] = &[
     Advice {
         stage: Stage::Infer,
+        on_gpu: Some(false),
+        on_full_cpu: true,
+        text: "inference is",
+        advice: "run it on a GPU, or use a smaller or INT8 model; no core is idle for more workers",
+        keys: &["detector.backend", "detector.precision", "detector.model"],
+    },
+    Advice {
+        stage: Stage::Infer,
         on_gpu: Some(true),
+        on_full_cpu: false,
         text: "inference is",
         advice: "use INT8 or FP16, a smaller model or input, or another batch size (--sweep detector.batch_size=1,2,4,8)",
         keys: &[
@@ -34,6 +45,7 @@ const ADVICE: &[Advice] = &[
     Advice {
         stage: Stage::Infer,
         on_gpu: Some(false),
+        on_full_cpu: false,
         text: "inference is",
         advice: "run it on a GPU, use a smaller or INT8 model, or another number of workers (--sweep detector.workers=1,2)",
         keys: &[
@@ -46,6 +58,7 @@ const ADVICE: &[Advice] = &[
     Advice {
         stage: Stage::Batch,
         on_gpu: None,
+        on_full_cpu: false,
         text: "waiting for frames is",
         advice: "the detectors could take more: make the sources faster, add sources, or wait shorter for full batches",
         keys: &[
@@ -57,6 +70,7 @@ const ADVICE: &[Advice] = &[
     Advice {
         stage: Stage::Tensor,
         on_gpu: None,
+        on_full_cpu: false,
         text: "writing input tensors is",
         advice: "use TensorRT, which makes tensors on the GPU, or add one detector",
         keys: &["detector.backend", "detector.workers"],
@@ -64,6 +78,7 @@ const ADVICE: &[Advice] = &[
     Advice {
         stage: Stage::Decode,
         on_gpu: None,
+        on_full_cpu: false,
         text: "decoding outputs to boxes is",
         advice: "raise the score threshold, keep fewer classes, or add one detector",
         keys: &[
@@ -77,11 +92,16 @@ const ADVICE: &[Advice] = &[
 /// The largest share and the keys to change; `None` where the shares are unknown.
 pub(super) fn finding(metrics: &CaptureMetrics) -> Option<Finding> {
     let shares = &metrics.detector_shares;
-    let (stage, share) = *shares.first()?;
+    // A script is no network that could be faster.
+    let is_script = |stage: Stage| metrics.is_scripted && stage == Stage::Infer;
+    let (stage, share) = *shares.first().filter(|(stage, _)| !is_script(*stage))?;
     let is_on_gpu = |wanted: Option<bool>| wanted.is_none_or(|it| it == metrics.timed_on_gpu);
-    let found = ADVICE
-        .iter()
-        .find(|advice| advice.stage == stage && is_on_gpu(advice.on_gpu))?;
+    let fits = |advice: &&Advice| {
+        advice.stage == stage
+            && is_on_gpu(advice.on_gpu)
+            && (!advice.on_full_cpu || metrics.run.is_cpu_full())
+    };
+    let found = ADVICE.iter().find(fits)?;
     let each: Vec<String> = shares
         .iter()
         .map(|(stage, share)| format!("{} {}", stage.name(), percent(*share)))

@@ -94,25 +94,25 @@ pub(super) const LIMITS: &[Rule] = &[
     Rule {
         name: "waits_for_sources",
         evaluate: Evaluate::Limit(StageLimit {
-            applies: |metrics| metrics.input != InputKind::File,
+            // What is lost is the limit then.
+            applies: |metrics| metrics.input != InputKind::File && !metrics.run.loses(),
             more: Some(|metrics| {
-                format!(
+                let waits = format!(
                     "{} of the detectors' time went into waiting for frames",
                     percent(metrics.shares[Stage::Batch])
-                )
+                );
+                match metrics.run.describe_latency() {
+                    none if none.is_empty() => waits,
+                    latency => format!("{waits}; {latency}"),
+                }
             }),
             ..StageLimit::new(
                 Stage::Input,
                 "batcher waits for sources: the detectors could take more",
             )
         }),
-        advice: "no stage is too slow: add sources, raise their frame rate, or use a better model; with small batches, let them fill",
-        keys: &[
-            "sources",
-            "detector.batch_size",
-            "detector.batch_timeout_ms",
-            "detector.model",
-        ],
+        advice: "no stage is too slow: add sources, raise their frame rate, or use a better model",
+        keys: &["sources", "detector.model"],
         stages: &[Stage::Input],
     },
     Rule {

@@ -4,7 +4,7 @@
 use jetwatch_telemetry::Stage;
 
 use super::limits::{self, BOTTLENECK};
-use super::{Evaluate, Rule, extras, percent};
+use super::{Evaluate, Rule, extras, latency, percent};
 use crate::report::metrics::CaptureMetrics;
 use crate::report::stages::DETECTOR_STAGES;
 
@@ -37,6 +37,7 @@ pub(super) const FIRST: &[Rule] = &[
         stages: &[Stage::Infer],
     },
     extras::CORES,
+    latency::BATCH_LATENCY,
 ];
 
 /// Rules that come after them, the most important first.
@@ -152,15 +153,10 @@ pub(super) const OTHERS: &[Rule] = &[
     Rule {
         name: "network_on_cpu",
         evaluate: Evaluate::Cause(|metrics| {
-            let is_limit = limits::evidence(metrics, &[Stage::Infer]).is_some()
-                || is_detector_limit(metrics) && metrics.shares[Stage::Infer] >= BOTTLENECK;
-            (metrics.gpu_busy.is_none() && is_limit).then(|| {
+            (is_network_on_cpu(metrics) && !metrics.run.is_cpu_full()).then(|| {
                 (
                     "the network runs on the CPU and is the limit".to_owned(),
-                    format!(
-                        "{} of the detectors' time went into infer, and no GPU work was recorded",
-                        percent(metrics.shares[Stage::Infer])
-                    ),
+                    network_share(metrics),
                 )
             })
         }),
@@ -170,6 +166,48 @@ pub(super) const OTHERS: &[Rule] = &[
             "detector.onnx_provider",
             "detector.precision",
             "detector.workers",
+        ],
+        stages: &[Stage::Infer],
+    },
+    Rule {
+        name: "scripted_detector",
+        evaluate: Evaluate::Cause(|metrics| {
+            (metrics.is_scripted && is_infer_limit(metrics)).then(|| {
+                (
+                    "the scripted detector is the limit: it takes the time that its script says"
+                        .to_owned(),
+                    network_share(metrics),
+                )
+            })
+        }),
+        advice: "measure with a model; a script shows what the rest of the pipeline does",
+        keys: &["detector.backend", "detector.model"],
+        stages: &[Stage::Infer],
+    },
+    Rule {
+        name: "network_on_full_cpu",
+        evaluate: Evaluate::Cause(|metrics| {
+            let found = metrics.run.occupancy.as_ref()?;
+            (is_network_on_cpu(metrics) && metrics.run.is_cpu_full()).then(|| {
+                (
+                    "the network runs on the CPU and is the limit, and no core is idle".to_owned(),
+                    format!(
+                        "{}; of {} allowed cores this program used {:.2}, and others {:.2}",
+                        network_share(metrics),
+                        found.allowed_cores,
+                        found.own_cores,
+                        found.foreign_cores
+                    ),
+                )
+            })
+        }),
+        advice: "run it on a GPU, use a smaller or INT8 model, or skip frames; more workers do not help",
+        keys: &[
+            "detector.backend",
+            "detector.onnx_provider",
+            "detector.precision",
+            "detector.model",
+            "detector.interval",
         ],
         stages: &[Stage::Infer],
     },
@@ -272,6 +310,23 @@ pub(super) const OTHERS: &[Rule] = &[
     extras::RENDERING,
     extras::SECONDARY,
 ];
+
+fn is_infer_limit(metrics: &CaptureMetrics) -> bool {
+    limits::evidence(metrics, &[Stage::Infer]).is_some()
+        || is_detector_limit(metrics) && metrics.shares[Stage::Infer] >= BOTTLENECK
+}
+
+/// Whether the network is the limit and no GPU ran it. A scripted detector is no network.
+fn is_network_on_cpu(metrics: &CaptureMetrics) -> bool {
+    metrics.gpu_busy.is_none() && is_infer_limit(metrics) && !metrics.is_scripted
+}
+
+fn network_share(metrics: &CaptureMetrics) -> String {
+    format!(
+        "{} of the detectors' time went into infer, and no GPU work was recorded",
+        percent(metrics.shares[Stage::Infer])
+    )
+}
 
 /// Whether a detector is the limit, as far as is known.
 fn is_detector_limit(metrics: &CaptureMetrics) -> bool {

@@ -3,8 +3,12 @@
 
 use super::*;
 use crate::report::critical_path::InputKind;
-use crate::report::metrics::{Limit, Rendering, SecondaryBatches, StageShares, UnitLoads};
+use crate::report::metrics::{
+    Limit, NetworkNotes, Rendering, RunNotes, SecondaryBatches, SourceNotes, StageShares, UnitLoads,
+};
 use crate::report::on_demand::CoreWait;
+use jetwatch_platform::{Occupancy, Program};
+use jetwatch_telemetry::{Latency, LatencyPart, LatencyReport, OutputReport};
 
 /// A capture that triggers no rule.
 fn healthy() -> CaptureMetrics {
@@ -40,6 +44,65 @@ type Change = fn(&mut CaptureMetrics);
 /// For each rule a capture that triggers it, a part of its finding, and a similar capture that does not.
 #[rustfmt::skip]
 const CASES: &[(&str, Change, &str, Change)] = &[
+    (
+        "messages_lost",
+        |metrics| metrics.run = lossy("mqtt", 2294, 146),
+        "because mqtt lost 2294 of 2440 messages; 146 waited at the end of the run, 500 at most; it was at work, or held by its receiver, for 50 %",
+        |metrics| metrics.run = lossy("mqtt", 0, 100),
+    ),
+    ("lines_lost", |metrics| metrics.run = lossy("json-lines", 1, 0), "json-lines lost 1 of 2440", |metrics| metrics.run = lossy("mqtt", 1, 0)),
+    (
+        "webhook_events_lost",
+        |metrics| metrics.run = lossy("webhook alarm", 0, 900),
+        "webhook alarm falls behind: what it is given waits longer and longer",
+        |metrics| metrics.run = lossy("webhook alarm", 0, 200),
+    ),
+    ("recorded_frames_lost", |metrics| metrics.run = lossy("record", 9, 0), "record lost 9", |metrics| metrics.run = lossy("record", 0, 0)),
+    ("clip_images_lost", |metrics| metrics.run = lossy("media", 9, 0), "the disk is too slow", |metrics| metrics.run = lossy("media", 0, 0)),
+    ("snapshots_left_out", |metrics| metrics.run = lossy("snapshot", 9, 0), "better pictures of tracks", |metrics| metrics.run = lossy("snapshot", 0, 0)),
+    ("page_pictures_left_out", |metrics| metrics.run = lossy("web-pictures", 9, 0), "web.preview.max_fps", |metrics| metrics.run = lossy("web-pictures", 0, 0)),
+    (
+        "frames_dropped",
+        |metrics| metrics.run = dropping(100),
+        "newer frames replaced 100 of 1000 (10 %), most of them from gate (100)",
+        |metrics| metrics.run = dropping(4),
+    ),
+    (
+        "crops_dropped",
+        |metrics| metrics.run.secondary = vec![network("color", 90, 10), network("light", 60, 40)],
+        "crops for light are dropped: objects go without its result\n    because its queue was full for 40 of 100 crops",
+        |metrics| metrics.run.secondary = vec![network("light", 100, 0)],
+    ),
+    (
+        "cpu_taken",
+        |metrics| metrics.run.occupancy = Some(occupancy(2, 1.0, 0.9)),
+        "other programs took 45 % of 2 cores (rustc 0.90), this one 1.00 cores; 0.10 were idle; threads that could run waited for a core for 30 %",
+        |metrics| metrics.run.occupancy = Some(occupancy(2, 1.0, 0.1)),
+    ),
+    (
+        "cpu_quota",
+        |metrics| metrics.run.occupancy = Some(quota(0.8)),
+        "it allows 0.50 cores, and was used up in 80 % of its periods; this program used 0.50 cores of 2",
+        |metrics| metrics.run.occupancy = Some(quota(0.01)),
+    ),
+    (
+        "cores_restricted",
+        |metrics| metrics.run.occupancy = Some(occupancy(1, 1.0, 0.0)),
+        "1 of 2 cores are allowed by its affinity or its cpuset",
+        |metrics| metrics.run.occupancy = Some(occupancy(1, 0.3, 0.0)),
+    ),
+    (
+        "throttled",
+        |metrics| metrics.run.throttled = vec!["too hot (gpu-throttle-alert)".to_owned()],
+        "because too hot (gpu-throttle-alert)",
+        |metrics| metrics.run.throttled.clear(),
+    ),
+    (
+        "machine_waits",
+        |metrics| metrics.run.occupancy = Some(Occupancy { memory_pressure: Some(0.3), ..occupancy(2, 0.5, 0.0) }),
+        "programs of this machine wait for memory\n    because some of them waited for 30 %",
+        |metrics| metrics.run.occupancy = Some(Occupancy { io_pressure: Some(0.3), ..occupancy(2, 0.5, 0.0) }),
+    ),
     ("gpu_saturated", |metrics| metrics.gpu_busy = Some(0.95), "busy for 95 %", |metrics| metrics.gpu_busy = Some(0.89)),
     (
         "waits_for_core",
@@ -52,6 +115,12 @@ const CASES: &[(&str, Change, &str, Change)] = &[
             metrics.limit = limit(Stage::Track, 0.5, 0.4);
             metrics.core_wait = Some(core_wait());
         },
+    ),
+    (
+        "batch_latency",
+        |metrics| metrics.run = live(4, 120.0),
+        "batches of 4 make frames of 1 live source wait\n    because from its arrival to its messages a frame takes 149.0 ms (median; 95 %: 160.0, maximum 200.0; medians of the parts: wait 120.0); a frame waits 120.0 ms",
+        |metrics| metrics.run = live(1, 120.0),
     ),
     (
         "waits_for_sources",
@@ -147,6 +216,27 @@ const CASES: &[(&str, Change, &str, Change)] = &[
         "90 % of the detectors' time went into infer",
         |metrics| metrics.shares[Stage::Infer] = 0.9,
     ),
+    (
+        "scripted_detector",
+        |metrics| {
+            (metrics.gpu_busy, metrics.shares[Stage::Infer]) = (None, 0.9);
+            metrics.is_scripted = true;
+        },
+        "the scripted detector is the limit",
+        |metrics| (metrics.gpu_busy, metrics.shares[Stage::Infer]) = (None, 0.9),
+    ),
+    (
+        "network_on_full_cpu",
+        |metrics| {
+            (metrics.gpu_busy, metrics.shares[Stage::Infer]) = (None, 0.9);
+            metrics.run.occupancy = Some(occupancy(2, 1.9, 0.0));
+        },
+        "of 2 allowed cores this program used 1.90, and others 0.00\n    run it on a GPU, use a smaller or INT8 model, or skip frames; more workers do not help",
+        |metrics| {
+            (metrics.gpu_busy, metrics.shares[Stage::Infer]) = (None, 0.9);
+            metrics.run.occupancy = Some(occupancy(2, 1.0, 0.0));
+        },
+    ),
     ("tracking_limit", |metrics| metrics.shares[Stage::Track] = 0.9, "90 % of its time", |metrics| metrics.shares[Stage::Track] = 0.79),
     (
         "publishing_waits_for_disk",
@@ -206,6 +296,96 @@ const CASES: &[(&str, Change, &str, Change)] = &[
         },
     ),
 ];
+
+/// A run of 10 s whose output lost some of 2440 messages, while others wait at its end.
+fn lossy(name: &str, lost: u64, queued: u64) -> RunNotes {
+    let output = OutputReport {
+        name: name.to_owned(),
+        items: "messages".to_owned(),
+        accepted: 2440,
+        delivered: 2440 - lost,
+        lost,
+        queued,
+        max_queued: 500,
+        busy_ms: 5_000.0,
+    };
+    RunNotes {
+        duration_s: 10.0,
+        outputs: vec![output],
+        ..RunNotes::default()
+    }
+}
+
+/// A run of one camera, of 1000 frames.
+fn dropping(dropped: u64) -> RunNotes {
+    let source = SourceNotes {
+        name: "gate".to_owned(),
+        live: true,
+        detected: 1000 - dropped,
+        dropped,
+    };
+    RunNotes {
+        frames: 1000 - dropped,
+        dropped,
+        sources: vec![source],
+        ..RunNotes::default()
+    }
+}
+
+/// The same with batches, whose frames wait for `wait_ms`.
+fn live(batch_size: u64, wait_ms: f64) -> RunNotes {
+    let latency = |median_ms, p95_ms, max_ms| Latency {
+        frames: 1000,
+        mean_ms: median_ms,
+        median_ms,
+        p95_ms,
+        max_ms,
+    };
+    RunNotes {
+        batch_size,
+        latency: Some(LatencyReport {
+            whole: latency(149.0, 160.0, 200.0),
+            parts: vec![LatencyPart {
+                part: "wait".to_owned(),
+                latency: latency(wait_ms, wait_ms, wait_ms),
+            }],
+        }),
+        ..dropping(0)
+    }
+}
+
+fn network(name: &str, crops: u64, dropped_crops: u64) -> NetworkNotes {
+    NetworkNotes {
+        name: name.to_owned(),
+        crops,
+        dropped_crops,
+    }
+}
+
+/// Of a machine of two cores.
+fn occupancy(allowed_cores: usize, own_cores: f64, foreign_cores: f64) -> Occupancy {
+    Occupancy {
+        seconds: 10.0,
+        cores: 2,
+        allowed_cores,
+        own_cores,
+        foreign_cores,
+        core_wait: Some(0.3),
+        programs: vec![Program {
+            name: "rustc".to_owned(),
+            cores: foreign_cores,
+        }],
+        ..Occupancy::default()
+    }
+}
+
+fn quota(throttled: f64) -> Occupancy {
+    Occupancy {
+        quota_cores: Some(0.5),
+        quota_throttled: Some(throttled),
+        ..occupancy(2, 0.5, 0.0)
+    }
+}
 
 /// Of two threads that were to infer for a second.
 fn core_wait() -> CoreWait {
@@ -290,12 +470,35 @@ fn a_stage_below_its_limit_is_named_without_a_rule() {
 }
 
 #[test]
-fn findings_about_the_limit_come_first() {
-    let metrics = CaptureMetrics {
+fn losses_come_first_then_the_machine_then_the_limit() {
+    let mut metrics = CaptureMetrics {
         limit: limit(Stage::Track, 0.95, 0.9),
         foreign: 0.12,
         ..healthy()
     };
-    let rules: Vec<_> = advise(&metrics).iter().map(|found| found.rule).collect();
-    assert_eq!(rules, ["tracking_limit", "scaling_on_gpu"]);
+    let rules = |metrics: &CaptureMetrics| -> Vec<_> {
+        advise(metrics).iter().map(|found| found.rule).collect()
+    };
+    assert_eq!(rules(&metrics), ["tracking_limit", "scaling_on_gpu"]);
+    metrics.run = lossy("mqtt", 2, 0);
+    metrics.run.occupancy = Some(occupancy(2, 1.0, 0.9));
+    let wanted = [
+        "messages_lost",
+        "cpu_taken",
+        "tracking_limit",
+        "scaling_on_gpu",
+    ];
+    assert_eq!(rules(&metrics), wanted);
+}
+
+#[test]
+fn nothing_is_praised_while_messages_are_lost() {
+    let metrics = CaptureMetrics {
+        limit: limit(Stage::Input, 0.9, 0.7),
+        run: lossy("mqtt", 2, 0),
+        ..healthy()
+    };
+    let findings = advise(&metrics);
+    let rules: Vec<_> = findings.iter().map(|found| found.rule).collect();
+    assert_eq!(rules, ["messages_lost"], "{findings:?}");
 }

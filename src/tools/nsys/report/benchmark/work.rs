@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use jetwatch_types::Rate;
@@ -56,6 +57,8 @@ pub(super) fn throughput(
         gpu_ns: gpu.map(|ms| ms * MS),
         cpu_ns: number("cpu_ms_per_frame").map(|ms| ms * MS),
         joules: number("joules_per_frame"),
+        latency: Deserialize::deserialize(&speed["latency"]).unwrap_or_default(),
+        occupancy: Deserialize::deserialize(&speed["occupancy"]).unwrap_or_default(),
     })
 }
 

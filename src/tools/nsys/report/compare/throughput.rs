@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Frames per second of several reports: which is the fastest, and whether that stands out of the noise.
 
+use jetwatch_platform::Occupancy;
+use jetwatch_telemetry::Latency;
 use jetwatch_types::Rate;
 
 use super::super::summary::{ReportSummary, Throughput};
@@ -38,6 +40,23 @@ pub fn throughput(digests: &[ReportSummary]) -> Table {
         .ns("GPU Per Frame", |(.., found)| found.gpu_ns)
         .ns("CPU Per Frame", |(.., found)| found.cpu_ns)
         .column("Energy Per Frame", Unit::Joules, |(.., found)| found.joules);
+    if rows.iter().any(|(.., found)| found.latency.is_some()) {
+        let ns = |found: &Throughput, of: fn(&Latency) -> f64| {
+            found.latency.as_ref().map(|latency| of(latency) * 1e6)
+        };
+        table = table
+            .ns("Latency Med", move |(.., found)| {
+                ns(found, |it| it.median_ms)
+            })
+            .ns("Latency 95 %", move |(.., found)| ns(found, |it| it.p95_ms))
+            .ns("Latency Max", move |(.., found)| ns(found, |it| it.max_ms));
+    }
+    if rows.iter().any(|(.., found)| found.occupancy.is_some()) {
+        table = table.percent("CPU of Others", |(.., found)| {
+            let occupancy = found.occupancy.as_ref()?;
+            Some(occupancy.foreign_share() * 100.0)
+        });
+    }
     if let Some(fastest) = &fastest {
         table = table.plain("Fastest", |(at, ..)| fastest.mark(*at));
     }
@@ -47,7 +66,9 @@ pub fn throughput(digests: &[ReportSummary]) -> Table {
 /// The fastest of several reports, by their places.
 #[derive(Debug, PartialEq)]
 struct Fastest {
-    /// `None`: no report has a known error.
+    /// Who took the CPU in the report where other programs disturbed the run most.
+    disturbed: Option<(usize, Occupancy)>,
+    /// `None`: no report has a known error, or runs were disturbed.
     best: Option<(usize, Rate)>,
     /// Those whose difference to it is within the noise.
     alike: Vec<usize>,
@@ -72,7 +93,12 @@ fn fastest(digests: &[ReportSummary]) -> Option<Fastest> {
         return None;
     }
     known.sort_by(|a, b| b.1.per_second.total_cmp(&a.1.per_second));
-    let best = known.first().copied();
+    let taken = digests.iter().enumerate().filter_map(|(at, digest)| {
+        let taken = digest.throughput.as_ref()?.disturbance()?;
+        Some((at, taken.clone()))
+    });
+    let disturbed = taken.max_by(|a, b| a.1.foreign_share().total_cmp(&b.1.foreign_share()));
+    let best = known.first().copied().filter(|_| disturbed.is_none());
     let alike = best.map_or_else(Vec::new, |(_, best)| {
         let others = known[1..].iter();
         others
@@ -81,6 +107,7 @@ fn fastest(digests: &[ReportSummary]) -> Option<Fastest> {
             .collect()
     });
     Some(Fastest {
+        disturbed,
         best,
         alike,
         unknown,
@@ -93,9 +120,16 @@ impl Fastest {
             let names = places.iter().map(|at| digests[*at].title.as_str());
             names.collect::<Vec<_>>().join(", ")
         };
-        let mut text = match self.best {
-            None => "which is fastest is unknown".to_owned(),
-            Some((at, rate)) => {
+        let mut text = match (&self.disturbed, self.best) {
+            (Some((at, taken)), _) => {
+                return format!(
+                    "which is fastest was not measurable, since {} during {}; compare the CPU time per frame",
+                    taken.describe_others(),
+                    digests[*at].title
+                );
+            }
+            (None, None) => "which is fastest is unknown".to_owned(),
+            (None, Some((at, rate))) => {
                 let (from, to) = rate.interval_95();
                 format!(
                     "{} is fastest with {:.1} frames/s (95 % interval {from:.1} to {to:.1})",
@@ -138,6 +172,24 @@ pub fn change(before: &ReportSummary, after: &ReportSummary) -> Option<String> {
         return None;
     }
     let percent = (new.fps / old.fps - 1.0) * 100.0;
+    let by_cpu = || {
+        let (old, new) = (old.cpu_ns?, new.cpu_ns?);
+        let percent = (new / old - 1.0) * 100.0;
+        Some(format!(
+            "; CPU time per frame {:.2} to {:.2} ms, {percent:+.1} %",
+            old / 1e6,
+            new / 1e6
+        ))
+    };
+    if let Some(taken) = old.disturbance().or(new.disturbance()) {
+        return Some(format!(
+            "{:.1} to {:.1} frames/s: not comparable, since {}{}",
+            old.fps,
+            new.fps,
+            taken.describe_others(),
+            by_cpu().unwrap_or_default()
+        ));
+    }
     let judged = match (old.rate, new.rate) {
         (Some(old), Some(new)) if new.is_like(&old) => "within the noise".to_owned(),
         (Some(_), Some(_)) if percent > 0.0 => "faster".to_owned(),
@@ -205,6 +257,41 @@ mod tests {
         );
         assert_eq!(throughput(&digests[..1]).title, "Throughput");
         assert!(throughput(&[ReportSummary::default()]).rows.is_empty());
+    }
+
+    #[test]
+    fn reports_of_a_busy_machine_are_compared_by_cpu_time() {
+        let beside = |title: &str, foreign_cores, cpu_ms: f64| {
+            let mut report = report(title, 50.0, Some(0.1), 1);
+            if let Some(found) = &mut report.throughput {
+                found.cpu_ns = Some(cpu_ms * 1e6);
+                found.occupancy = Some(Occupancy {
+                    allowed_cores: 2,
+                    foreign_cores,
+                    ..Occupancy::default()
+                });
+            }
+            report
+        };
+        let digests = [beside("a", 0.0, 10.0), beside("b", 1.0, 12.0)];
+        let table = throughput(&digests);
+        assert_eq!(
+            table.title,
+            "Throughput: which is fastest was not measurable, since other programs took 50 % of 2 cores (none of them is visible \
+             from here) during b; compare the CPU time per frame"
+        );
+        assert!(
+            table.to_csv().contains("CPU of Others"),
+            "{}",
+            table.to_csv()
+        );
+        assert!(!table.to_csv().contains(",fastest"));
+        let text = change(&digests[0], &digests[1]).expect("frames");
+        assert!(
+            text.starts_with("50.0 to 50.0 frames/s: not comparable, since other programs")
+                && text.ends_with("; CPU time per frame 10.00 to 12.00 ms, +20.0 %"),
+            "{text}"
+        );
     }
 
     #[test]

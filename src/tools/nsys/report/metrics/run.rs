@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::async_stages::run_number;
-use super::{CaptureMetrics, Limit, Rendering, SecondaryBatches, StageShares, UnitLoads};
+use super::{CaptureMetrics, Limit, Rendering, RunNotes, SecondaryBatches, StageShares, UnitLoads};
 use crate::report::critical_path::InputKind;
 use crate::report::stages::{DETECTOR_STAGES, Group, SOURCE_STAGES, TRACK_STAGES};
 use jetwatch_telemetry::Stage;
@@ -23,7 +23,10 @@ impl CaptureMetrics {
     /// Of the numbers of a run, as `jetwatch bench` writes them below `run` and `meta`.
     pub(crate) fn from_run(run: &Value, meta: &Value) -> Self {
         let networks = run["secondary"].as_array().into_iter().flatten();
+        let detector = meta["versions"]["detector"].as_str();
         let mut metrics = Self {
+            run: RunNotes::new(run, meta),
+            is_scripted: detector.is_some_and(|runs| runs.starts_with("scripted")),
             rendering: Rendering::from_run(run),
             secondary: networks
                 .filter_map(SecondaryBatches::from_network)

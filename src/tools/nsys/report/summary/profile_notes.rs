@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::ReportSummary;
@@ -14,10 +15,15 @@ const EXTENSION: &str = "stats.json";
 /// Key of the conditions in that file, which `jetwatch profile` adds.
 pub const PROFILE_KEY: &str = "profile";
 
+/// The statistics of the run that stand next to the report `path`, with the conditions of the profile.
+pub(crate) fn noted_run(path: &Path) -> Option<Value> {
+    let bytes = fs::read(path.with_extension(EXTENSION)).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
 /// The command that runs the workload of a report, as `jetwatch profile` notes it next to the report.
 pub(crate) fn noted_command(path: &Path) -> Option<String> {
-    let bytes = fs::read(path.with_extension(EXTENSION)).ok()?;
-    let stats = serde_json::from_slice::<Value>(&bytes).ok()?;
+    let stats = noted_run(path)?;
     stats[PROFILE_KEY]["command"].as_str().map(str::to_owned)
 }
 
@@ -25,10 +31,7 @@ impl ReportSummary {
     /// Adds what stands next to the report `path`, as far as there is something: what its series varies, its configuration, and
     /// the CPU time of a frame.
     pub(crate) fn add_profile_notes(&mut self, path: &Path) {
-        let Ok(bytes) = fs::read(path.with_extension(EXTENSION)) else {
-            return;
-        };
-        let Ok(stats) = serde_json::from_slice::<Value>(&bytes) else {
+        let Some(stats) = noted_run(path) else {
             return;
         };
         let notes = &stats[PROFILE_KEY];
@@ -40,8 +43,11 @@ impl ReportSummary {
             .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
             .collect();
         let cpu_ms = stats["cpu_ms_per_frame"].as_f64();
-        if let (Some(throughput), Some(ms)) = (&mut self.throughput, cpu_ms) {
-            throughput.cpu_ns = Some(ms * 1e6);
+        if let Some(throughput) = &mut self.throughput {
+            throughput.cpu_ns = cpu_ms.map(|ms| ms * 1e6);
+            throughput.latency = Deserialize::deserialize(&stats["latency"]).unwrap_or_default();
+            throughput.occupancy =
+                Deserialize::deserialize(&stats["occupancy"]).unwrap_or_default();
         }
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Frames per second of a report, and what a frame costs.
 
-use jetwatch_telemetry::Stage;
+use jetwatch_platform::Occupancy;
+use jetwatch_telemetry::{Latency, Stage};
 use jetwatch_types::Rate;
 
 use super::super::stages::StageNames;
@@ -23,6 +24,10 @@ pub(crate) struct Throughput {
     pub cpu_ns: Option<f64>,
     /// Energy in joules.
     pub joules: Option<f64>,
+    /// Latency of the frames of live sources, in ms; `None` without any.
+    pub latency: Option<Latency>,
+    /// Who used the CPU; `None`: unknown.
+    pub occupancy: Option<Occupancy>,
 }
 
 impl Throughput {
@@ -70,6 +75,11 @@ impl Throughput {
             gpu_ns: (!busy.is_empty()).then(|| gpu as f64 / frames),
             ..Self::default()
         })
+    }
+
+    /// Who took the CPU, where other programs disturbed the run.
+    pub(crate) fn disturbance(&self) -> Option<&Occupancy> {
+        self.occupancy.as_ref().filter(|found| found.is_disturbed())
     }
 
     /// Time from frame to frame, in ns.

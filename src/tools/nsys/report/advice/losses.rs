@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rules about what is lost. They come first: a pipeline that loses messages is not well, however fast its stages are.
+
+use jetwatch_telemetry::{OutputReport, Stage, thread_names};
+
+use super::{Evaluate, Rule, percent};
+use crate::report::metrics::CaptureMetrics;
+
+/// Share of its messages that still wait at the end of a run, from which an output falls behind.
+const BEHIND: f64 = 0.1;
+
+/// Fewer waiting messages say nothing.
+const MIN_WAITING: u64 = 20;
+
+/// An output, by the names of its threads, and what is said where it loses something.
+pub(super) struct OutputLoss {
+    threads: &'static [&'static str],
+    text: &'static str,
+}
+
+impl OutputLoss {
+    /// The finding and its evidence; `None` where nothing is lost and nothing piles up.
+    pub(super) fn evaluate(&self, metrics: &CaptureMetrics) -> Option<(String, String)> {
+        let run = &metrics.run;
+        let is_own = |output: &&OutputReport| {
+            let thread = output.name.split_whitespace().next().unwrap_or_default();
+            self.threads.contains(&thread)
+        };
+        let own = || run.outputs.iter().filter(is_own);
+        let is_behind = |output: &&OutputReport| {
+            let limit = (output.accepted as f64 * BEHIND).max(MIN_WAITING as f64);
+            output.queued as f64 > limit
+        };
+        let lost = own().filter(|output| output.lost > 0);
+        let (found, text) = match lost.max_by_key(|output| output.lost) {
+            Some(output) => (output, self.text.to_owned()),
+            None => {
+                let behind = own().filter(is_behind).max_by_key(|output| output.queued)?;
+                let text = format!(
+                    "{} falls behind: what it is given waits longer and longer",
+                    behind.name
+                );
+                (behind, text)
+            }
+        };
+        let lost = match found.accepted {
+            0 => format!("{} lost {} {}", found.name, found.lost, found.items),
+            all => format!(
+                "{} lost {} of {all} {}",
+                found.name, found.lost, found.items
+            ),
+        };
+        let busy = found.busy_ms / (run.duration_s.max(1e-3) * 1e3);
+        Some((
+            text,
+            format!(
+                "{lost}; {} waited at the end of the run, {} at most; it was at work, or held by its receiver, for {} of the time",
+                found.queued,
+                found.max_queued.max(found.queued),
+                percent(busy.min(1.0))
+            ),
+        ))
+    }
+}
+
+/// Rules about losses: outputs, frames, crops.
+pub(super) const LOSSES: &[Rule] = &[
+    Rule {
+        name: "messages_lost",
+        evaluate: Evaluate::Output(OutputLoss {
+            threads: &[
+                thread_names::MQTT,
+                thread_names::MQTT_STATES,
+                thread_names::MQTT_FRIGATE,
+                thread_names::MQTT_DEEPSTREAM,
+                thread_names::SPOOL,
+            ],
+            text: "messages are lost on the way to the MQTT broker",
+        }),
+        advice: "the broker or the network to it is too slow, or away: see its log and `jetwatch doctor`; let a spool keep messages meanwhile, and publish less often",
+        keys: &[
+            "publish.mqtt.spool",
+            "publish.mqtt.queue_messages",
+            "publish.update_interval_ms",
+            "publish.detections",
+        ],
+        stages: &[],
+    },
+    Rule {
+        name: "lines_lost",
+        evaluate: Evaluate::Output(OutputLoss {
+            threads: &[thread_names::JSON_LINES],
+            text: "JSON lines are lost: their reader or their disk is too slow",
+        }),
+        advice: "read the pipe faster, write to a faster disk, or publish less often",
+        keys: &[
+            "publish.json_lines.path",
+            "publish.update_interval_ms",
+            "publish.detections",
+        ],
+        stages: &[],
+    },
+    Rule {
+        name: "webhook_events_lost",
+        evaluate: Evaluate::Output(OutputLoss {
+            threads: &[thread_names::WEBHOOK],
+            text: "events for a webhook are lost: its endpoint is too slow, or refuses them",
+        }),
+        advice: "make the endpoint answer faster, choose fewer events for it, or keep them longer in its spool",
+        keys: &[
+            "publish.webhooks[].events",
+            "publish.webhooks[].timeout_s",
+            "publish.webhooks[].spool",
+        ],
+        stages: &[],
+    },
+    Rule {
+        name: "recorded_frames_lost",
+        evaluate: Evaluate::Output(OutputLoss {
+            threads: &[thread_names::RECORD],
+            text: "frames are missing in the recording: drawing and encoding are too slow",
+        }),
+        advice: "record fewer sources, make the images smaller at the camera, or encode in hardware",
+        keys: &["sources", "sources[].uri"],
+        stages: &[],
+    },
+    Rule {
+        name: "clip_images_lost",
+        evaluate: Evaluate::Output(OutputLoss {
+            threads: &[thread_names::MEDIA],
+            text: "images are missing in clips: the disk is too slow",
+        }),
+        advice: "write to a faster disk, or record fewer sources",
+        keys: &["record.folder", "record.clips", "record.continuous"],
+        stages: &[],
+    },
+    Rule {
+        name: "snapshots_left_out",
+        evaluate: Evaluate::Output(OutputLoss {
+            threads: &[thread_names::SNAPSHOT],
+            text: "better pictures of tracks are left out: encoding them is too slow",
+        }),
+        advice: "make the pictures smaller or less fine, or take pictures of fewer sources and labels",
+        keys: &[
+            "record.snapshots.max_width",
+            "record.snapshots.quality",
+            "record.snapshots.labels",
+            "sources[].snapshots",
+        ],
+        stages: &[],
+    },
+    Rule {
+        name: "page_pictures_left_out",
+        evaluate: Evaluate::Output(OutputLoss {
+            threads: &[thread_names::WEB_PICTURES],
+            text: "pictures of the page are left out: drawing and encoding them is too slow",
+        }),
+        advice: "give the page smaller pictures, or fewer of them a second",
+        keys: &["web.preview.max_width", "web.preview.max_fps"],
+        stages: &[],
+    },
+    Rule {
+        name: "frames_dropped",
+        evaluate: Evaluate::Cause(|metrics| {
+            let run = &metrics.run;
+            let most = run.sources.iter().max_by_key(|source| source.dropped);
+            run.drops_frames().then(|| {
+                let all = run.frames + run.dropped;
+                let most = most.filter(|source| source.dropped > 0);
+                let most = most.map_or_else(String::new, |source| {
+                    format!(", most of them from {} ({})", source.name, source.dropped)
+                });
+                (
+                    "frames of live sources are dropped: the pipeline does not keep up".to_owned(),
+                    format!(
+                        "newer frames replaced {} of {all} ({}){most}",
+                        run.dropped,
+                        percent(run.dropped as f64 / all as f64)
+                    ),
+                )
+            })
+        }),
+        advice: "the limiting stage says why; where it cannot be faster, skip frames evenly instead",
+        keys: &["detector.interval", "sources[].max_fps"],
+        stages: &[],
+    },
+    Rule {
+        name: "crops_dropped",
+        evaluate: Evaluate::Cause(|metrics| {
+            let networks = metrics.run.secondary.iter();
+            let worst = networks
+                .filter(|network| network.drops())
+                .max_by_key(|network| network.dropped_crops)?;
+            Some((
+                format!(
+                    "crops for {} are dropped: objects go without its result",
+                    worst.name
+                ),
+                format!(
+                    "its queue was full for {} of {} crops",
+                    worst.dropped_crops,
+                    worst.crops + worst.dropped_crops
+                ),
+            ))
+        }),
+        advice: "add workers, use larger batches, infer known objects less often, or leave out small ones",
+        keys: &[
+            "secondary[].workers",
+            "secondary[].batch_size",
+            "secondary[].reinfer_interval",
+            "secondary[].min_object",
+        ],
+        stages: &[Stage::Secondary],
+    },
+];
