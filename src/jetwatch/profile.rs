@@ -217,6 +217,10 @@ fn profile_target(args: &ProfileArgs) -> anyhow::Result<ProfileTarget> {
             remote_dir: args.remote_dir.clone(),
         }
     } else {
+        fs::metadata(&args.config).map_err(|source| ProfileError::Configuration {
+            path: args.config.clone(),
+            source,
+        })?;
         ConfigSource::InPlace(
             std::path::absolute(&args.config)
                 .with_context(|| format!("cannot find the path of {}", args.config.display()))?,
@@ -253,9 +257,15 @@ fn add_notes(args: &ProfileArgs, files: &OutputFiles) -> anyhow::Result<()> {
         return Ok(());
     }
     let path = &files.stats;
-    let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut stats: Value = serde_json::from_slice(&text)
-        .with_context(|| format!("{} is not complete JSON", path.display()))?;
+    // A daemon that crashed, or was killed, wrote none.
+    let mut stats = match fs::read(path) {
+        Ok(text) => serde_json::from_slice(&text)
+            .with_context(|| format!("{} is not complete JSON", path.display()))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => json!({}),
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read {}", path.display()));
+        }
+    };
     let config =
         fs::read(&args.config).with_context(|| format!("cannot read {}", args.config.display()))?;
     let base = Sha256Digest::of(&config).to_string();

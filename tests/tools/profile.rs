@@ -118,8 +118,8 @@ fn run_is_profiled_and_report_fetched() {
     assert_has!(text => "run with 30 frames", "the CPU is not sampled");
     let report = bench.report("out.nsys-rep");
     assert_has!(report =>
-        "profile --trace=cuda,nvtx,osrt,nvvideo --sample=none --cpuctxsw=none --delay=2 --duration=90 --kill=sigterm --force-overwrite=true --output=",
-        " run --config=", " --max-frames=30");
+        "profile --trace=cuda,nvtx,osrt,nvvideo --sample=none --cpuctxsw=none --delay=2 --force-overwrite=true --output=",
+        " run --config=", " --duration=91500ms --max-frames=30");
     assert!(bench.report("out.stats.json").contains("\"frames\": 30"));
     assert!(bench.is_clean());
 
@@ -214,6 +214,29 @@ fn full_disk_and_hanging_nsys_are_reported() {
     let text = failure(&output, 1);
     assert_has!(text => "did not end on this machine within 2 s");
     assert!(bench.is_clean());
+}
+
+#[test]
+fn recording_of_a_killed_daemon_is_kept_without_statistics() {
+    let bench = ProfileSetup::new(ENDLESS);
+    let output = finish(bench.command().env("NSYS_DOES", "kills"));
+    let text = stderr(&output);
+    assert_has!(text => "exit status 137 and wrote no statistics; the recording is kept");
+    assert_ne!(output.status.code(), Some(0), "the daemon failed");
+    assert!(bench.report("out.nsys-rep").starts_with("profile "));
+    let notes: serde_json::Value =
+        serde_json::from_str(&bench.report("out.stats.json")).expect("JSON");
+    assert!(notes["profile"]["command"].is_string(), "{notes}");
+    assert!(bench.is_clean());
+}
+
+#[test]
+fn missing_configuration_is_told_before_nsys_starts() {
+    let bench = ProfileSetup::short();
+    fs::remove_file(&bench.setup.config).expect("removed");
+    let text = failure(&finish(&mut bench.command()), 1);
+    assert_has!(text => "cannot read ", "name the configuration with --config");
+    assert!(!bench.setup.path("out.nsys-rep").exists());
 }
 
 #[test]

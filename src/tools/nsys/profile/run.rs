@@ -22,6 +22,9 @@ const MAX_LOG_LINES: usize = 40;
 /// Free space below which a failure counts as a full disk: nsys removes incomplete files.
 const DISK_FULL_MIB: u64 = 32;
 
+/// Exit status of a daemon that refuses its configuration, as in sysexits.h.
+const CONFIG_ERROR: u8 = 78;
+
 /// Maximum number of runs that fail by a bug of nsys.
 const MAX_NSYS_FAILURES: u32 = 3;
 
@@ -78,7 +81,7 @@ pub struct ProfileRequest {
 /// A fetched profile.
 #[derive(Debug, Clone)]
 pub struct ProfileResult {
-    /// Frames through the whole pipeline, counted by the daemon; `None` for a service.
+    /// Frames through the whole pipeline, counted by the daemon; `None` for a service, and where it wrote no statistics.
     pub frames: Option<u64>,
     /// Exit status of the daemon.
     pub status: u8,
@@ -241,15 +244,16 @@ impl ProfileRunner {
         if !request.warmup.is_zero() {
             arguments.push(format!("--delay={}", whole_seconds(request.warmup)));
         }
-        if let Some(duration) = request.duration {
-            arguments.push(format!("--duration={}", whole_seconds(duration)));
-        }
-        arguments.push("--kill=sigterm".to_owned());
         arguments.push("--force-overwrite=true".to_owned());
         arguments.push(format!("--output={folder}/report"));
         arguments.extend([program, "run".to_owned()]);
         arguments.push(format!("--config={configuration}"));
         arguments.push(format!("--stats={folder}/stats.json"));
+        // The daemon ends by itself, in its own time: nsys kills what does not end within seconds.
+        if let Some(duration) = request.duration {
+            let whole = request.warmup + duration;
+            arguments.push(format!("--duration={}ms", whole.as_millis().max(1)));
+        }
         if let Some(frames) = request.frames {
             arguments.push(format!("--max-frames={frames}"));
         }
@@ -262,9 +266,17 @@ impl ProfileRunner {
         loop {
             let ended = self.run_nsys("record", "profiling", arguments.clone(), limit.as_secs())?;
             let has_stats = self.shell.fetch("stats.json", stats)?;
-            if has_stats && self.shell.fetch("report.nsys-rep", report)? {
+            // A daemon that refused its configuration did nothing that could be recorded.
+            let has_run = has_stats || ended.status != CONFIG_ERROR;
+            if has_run && self.shell.fetch("report.nsys-rep", report)? {
+                if !has_stats {
+                    note(format!(
+                        "the daemon on {} ended with exit status {} and wrote no statistics; the recording is kept; output:\n{}",
+                        self.place, ended.status, ended.log
+                    ));
+                }
                 return Ok(ProfileResult {
-                    frames: frame_count(stats),
+                    frames: frame_count(stats).filter(|_| has_stats),
                     status: ended.status,
                 });
             }
