@@ -208,6 +208,7 @@ fn compared(args: &ReportArgs, summaries: &[ReportSummary]) -> Vec<Table> {
                 tables.push(compare::balance(summaries));
             }
             if summaries.len() > 1 {
+                tables.insert(0, compare::slowest(summaries));
                 tables.extend([compare::overview(summaries), compare::ranges(summaries)]);
                 tables.push(compare::outliers(summaries));
             }
@@ -215,7 +216,11 @@ fn compared(args: &ReportArgs, summaries: &[ReportSummary]) -> Vec<Table> {
     }
     // Reports without frames, or of one process.
     tables.retain(|table| {
-        !table.rows.is_empty() || !matches!(table.name, "throughput" | "balance" | "outliers")
+        !table.rows.is_empty()
+            || !matches!(
+                table.name,
+                "throughput" | "balance" | "outliers" | "slowest"
+            )
     });
     tables
 }
@@ -255,6 +260,13 @@ fn to_text(
 ) -> String {
     let mut text = String::new();
     let is_single = analyses.len() == 1;
+    let (first, compared): (Vec<Table>, Vec<Table>) = compared
+        .into_iter()
+        .partition(|table| table.name == "slowest");
+    for table in first {
+        text.push_str(&table.to_text());
+        text.push('\n');
+    }
     let of_all = |text: &mut String| {
         for mut table in compared {
             table.truncate(rows);

@@ -8,6 +8,7 @@ mod workloads;
 
 use std::collections::BTreeSet;
 
+use super::stages::is_wrapper;
 use super::summary::{RangeSummary, ReportSummary};
 use super::table::{Cell, Table};
 
@@ -119,10 +120,43 @@ pub fn overview(digests: &[ReportSummary]) -> Table {
         .build()
 }
 
+/// The slowest step of each report, on the CPU and on the GPU: what to look at first. Without rows where no report has steps.
+#[must_use]
+pub fn slowest(digests: &[ReportSummary]) -> Table {
+    let rows: Vec<Slowest<'_>> = digests.iter().filter_map(slowest_of).collect();
+    let title = "Slowest step of each report: waits and ranges around other ranges are left out";
+    Table::of("slowest", title, &rows)
+        .plain("Report", |(title, ..)| *title)
+        .plain("CPU Step", |(_, step, _)| step.name.as_str())
+        .ns("CPU Total", |(_, step, _)| step.cpu_total_ns)
+        .ns("CPU Avg", |(_, step, _)| step.cpu_ns)
+        .plain("GPU Step", |(.., gpu)| {
+            gpu.map(|(step, _)| step.name.as_str())
+        })
+        .ns("GPU Total", |(.., gpu)| gpu.map(|(_, total)| total))
+        .ns("GPU Avg", |(.., gpu)| gpu.and_then(|(step, _)| step.gpu_ns))
+        .build()
+}
+
+/// A report, its slowest step on the CPU, and that on the GPU with its total time.
+type Slowest<'d> = (&'d str, &'d RangeSummary, Option<(&'d RangeSummary, f64)>);
+
+fn slowest_of(digest: &ReportSummary) -> Option<Slowest<'_>> {
+    let steps = || digest.ranges.iter().filter(|range| range.is_step());
+    let cpu = steps().max_by(|a, b| a.cpu_total_ns.total_cmp(&b.cpu_total_ns))?;
+    let on_gpu = |range: &'_ RangeSummary| -> Option<f64> {
+        Some(range.gpu_ns? * range.count.unwrap_or(1) as f64)
+    };
+    let gpu = steps().filter_map(|range| Some((range, on_gpu(range)?)));
+    let gpu = gpu.max_by(|a, b| a.1.total_cmp(&b.1));
+    Some((digest.title.as_str(), cpu, gpu))
+}
+
 /// The range at work that took most time.
 fn most(digest: &ReportSummary) -> Option<&RangeSummary> {
     let ranges = digest.ranges.iter();
-    let at_work = ranges.filter(|range| !range.is_stay() && !range.is_wait());
+    let is_around = |range: &RangeSummary| is_wrapper(&range.name);
+    let at_work = ranges.filter(|range| !range.is_stay() && !range.is_wait() && !is_around(range));
     at_work.max_by(|a, b| a.cpu_total_ns.total_cmp(&b.cpu_total_ns))
 }
 
@@ -273,6 +307,33 @@ mod tests {
         assert_eq!(
             table.rows[0][most.expect("a column")],
             "jetwatch:infer".into()
+        );
+    }
+
+    #[test]
+    fn slowest_step_is_no_wrapper_and_no_wait() {
+        let capture = digest(
+            "a",
+            vec![
+                range("jetwatch:detect_batch", 10, 900.0, Some(70.0)),
+                range("jetwatch:batch", 10, 800.0, None),
+                range("jetwatch:infer", 10, 80.0, Some(60.0)),
+                range("jetwatch:decode", 10, 90.0, None),
+            ],
+        );
+        let benchmark = digest(
+            "b",
+            vec![
+                range("jetwatch/track", 10, 30.0, None),
+                range("jetwatch/track/track", 10, 20.0, None),
+                range("jetwatch/detect/enqueue", 10, 50.0, None),
+            ],
+        );
+        assert_eq!(
+            slowest(&[capture, benchmark, digest("c", Vec::new())]).to_csv(),
+            "Report,CPU Step,CPU Total (ns),CPU Avg (ns),GPU Step,GPU Total (ns),GPU Avg (ns)\n\
+             a,jetwatch:decode,900.0,90.0,jetwatch:infer,600.0,60.0\n\
+             b,jetwatch/track/track,200.0,20.0,None,None,None\n"
         );
     }
 

@@ -333,7 +333,7 @@ function timeline(plot) {
 page.append(make("h1", {}, "jetwatch report"));
 for (const warning of data.warnings) page.append(make("p", { class: "finding" }, warning));
 // Which report is the fastest stands before the details.
-const isFirst = (shown) => shown.name === "throughput";
+const isFirst = (shown) => ["slowest", "throughput"].includes(shown.name);
 for (const shown of data.compared.filter(isFirst)) page.append(table(shown));
 if (data.reports.length > 1) {
   page.append(bars(data.reports), heatMap(data.reports));

@@ -93,6 +93,14 @@ impl RangeSummary {
         stage_of(&self.name).is_some_and(Stage::is_stay)
     }
 
+    /// Whether a thread, or a GPU, is at work in it, and no other stage is inside.
+    pub(super) fn is_step(&self) -> bool {
+        // In a benchmark, the second part of a path is a batch or a frame around its stages.
+        let is_around = self.name.matches('/').count() == 1;
+        let stage = stage_of(&self.name).filter(|_| !is_around);
+        stage.is_some_and(|stage| !stage.is_wait() && !stage.is_stay())
+    }
+
     /// Whether a thread does nothing in it but wait.
     pub(super) fn is_wait(&self) -> bool {
         stage_of(&self.name).is_some_and(Stage::is_wait)
