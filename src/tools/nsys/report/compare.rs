@@ -8,7 +8,6 @@ mod workloads;
 
 use std::collections::BTreeSet;
 
-use super::stages::is_wrapper;
 use super::summary::{RangeSummary, ReportSummary};
 use super::table::{Cell, Table};
 
@@ -71,10 +70,9 @@ pub fn ranges(digests: &[ReportSummary]) -> Table {
 }
 
 /// Whether all reports whose batch size is known have the same.
-fn have_equal_batches(digests: &[ReportSummary]) -> bool {
-    let mut sizes = digests
-        .iter()
-        .filter_map(|digest| digest.workload.batch_size);
+fn have_equal_batches<'d>(digests: impl IntoIterator<Item = &'d ReportSummary>) -> bool {
+    let digests = digests.into_iter();
+    let mut sizes = digests.filter_map(|digest| digest.workload.batch_size);
     let first = sizes.next();
     sizes.all(|size| Some(size) == first)
 }
@@ -154,9 +152,7 @@ fn slowest_of(digest: &ReportSummary) -> Option<Slowest<'_>> {
 
 /// The range at work that took most time.
 fn most(digest: &ReportSummary) -> Option<&RangeSummary> {
-    let ranges = digest.ranges.iter();
-    let is_around = |range: &RangeSummary| is_wrapper(&range.name);
-    let at_work = ranges.filter(|range| !range.is_stay() && !range.is_wait() && !is_around(range));
+    let at_work = digest.ranges.iter().filter(|range| range.is_work());
     at_work.max_by(|a, b| a.cpu_total_ns.total_cmp(&b.cpu_total_ns))
 }
 
@@ -166,6 +162,7 @@ pub fn diff(before: &ReportSummary, after: &ReportSummary) -> Table {
     /// A range before and after.
     type Pair<'d> = (&'d str, Option<&'d RangeSummary>, Option<&'d RangeSummary>);
     let title = format!("What changed from {} to {}", before.title, after.title);
+    let is_alike = have_equal_batches([before, after]);
     let mut rows: Vec<Pair<'_>> = names([before, after])
         .into_iter()
         .map(|name| (name, before.range(name), after.range(name)))
@@ -180,7 +177,12 @@ pub fn diff(before: &ReportSummary, after: &ReportSummary) -> Table {
     let count = |range: &Option<&RangeSummary>| range.and_then(|range| range.count);
     Table::of("diff", title, &rows)
         .plain("Range", |(name, ..)| *name)
-        .plain("Change", |(_, old, new)| change(*old, *new))
+        .plain("Change", |(_, old, new)| {
+            match old.is_some() && new.is_some() && !is_alike {
+                true => "batches differ in size",
+                false => change(*old, *new),
+            }
+        })
         .percent("CPU Change", |(_, old, new)| ratio(cpu(old), cpu(new)))
         .percent("±", |(_, old, new)| {
             let (old, new) = old.zip(*new)?;
@@ -423,6 +425,14 @@ mod tests {
         );
         // Three times the root of 2² + 1.5², of 200.
         assert_eq!(rows[0][3], Cell::Decimal(3.75));
+        // A batch of eight takes longer than one of one, and is not slower for that.
+        let [mut before, mut after] = [before, after];
+        before.workload.batch_size = Some(1);
+        after.workload.batch_size = Some(8);
+        let rows = diff(&before, &after).rows;
+        let words: Vec<&Cell> = rows.iter().map(|row| &row[1]).collect();
+        let differ = Cell::from("batches differ in size");
+        assert_eq!(words, [&differ, &differ, &"gone".into(), &"new".into()]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::table::{Table, format_cell};
 pub fn page(analyses: &[Analysis], compared: &[Table], warnings: &[String]) -> String {
     let reports = analyses.iter().map(|analysis| {
         let ranges = analysis.summary.ranges.iter();
-        let bars = ranges.filter(|range| !range.is_stay()).map(|range| {
+        let bars = ranges.filter(|range| range.is_work()).map(|range| {
             json!({"name": range.name, "cpu": range.cpu_ns, "gpu": range.gpu_ns, "total": range.cpu_total_ns})
         });
         json!({

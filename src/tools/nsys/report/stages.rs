@@ -60,12 +60,6 @@ pub(super) fn stage_of(name: &str) -> Option<Stage> {
     stage_named(last_part(name))
 }
 
-/// Whether a thread waits for frames or crops in a range or in a part of it: that it is long now and then says nothing. A wait for
-/// room says that others are slow.
-pub(super) fn waits_for_input(name: &str) -> bool {
-    matches!(stage_of(name), Some(Stage::Batch | Stage::SecondaryWait)) || is_wrapper(name)
-}
-
 /// Whether the range is around others: a batch with the waits and the work in it.
 pub(super) fn is_wrapper(name: &str) -> bool {
     WRAPPERS.contains(&last_part(name))

@@ -11,7 +11,7 @@ use jetwatch_telemetry::Stage;
 
 use super::advice::Finding;
 use super::capture::{Capture, Kind, Name};
-use super::stages::{StageNames, stage_of};
+use super::stages::{StageNames, is_wrapper, stage_of};
 use super::summary_stats::{SummaryStats, group_by_key};
 use super::tables::AnalysisContext;
 
@@ -88,22 +88,17 @@ pub(crate) struct Workload {
 }
 
 impl RangeSummary {
-    /// Whether it is the time that images spend in elements: several stay at once, and it is no time on a CPU.
-    pub(super) fn is_stay(&self) -> bool {
-        stage_of(&self.name).is_some_and(Stage::is_stay)
+    /// Whether a thread, or a GPU, is at work in it: it is no wait, no time that images spend in elements, and no range around such.
+    pub(super) fn is_work(&self) -> bool {
+        let waits = |stage: Stage| stage.is_wait() || stage.is_stay();
+        !is_wrapper(&self.name) && !stage_of(&self.name).is_some_and(waits)
     }
 
-    /// Whether a thread, or a GPU, is at work in it, and no other stage is inside.
+    /// Whether it is the work of one stage.
     pub(super) fn is_step(&self) -> bool {
         // In a benchmark, the second part of a path is a batch or a frame around its stages.
         let is_around = self.name.matches('/').count() == 1;
-        let stage = stage_of(&self.name).filter(|_| !is_around);
-        stage.is_some_and(|stage| !stage.is_wait() && !stage.is_stay())
-    }
-
-    /// Whether a thread does nothing in it but wait.
-    pub(super) fn is_wait(&self) -> bool {
-        stage_of(&self.name).is_some_and(Stage::is_wait)
+        self.is_work() && !is_around && stage_of(&self.name).is_some()
     }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Ranges with instances far above their usual time.
 
-use super::super::stages::waits_for_input;
 use super::super::summary::{RangeSummary, ReportSummary};
 use super::super::table::Table;
 
@@ -19,9 +18,7 @@ pub fn outliers(digests: &[ReportSummary]) -> Table {
         ranges.map(move |range| (digest, range, range.outlier_excess_ns / length))
     });
     let mut found: Vec<(&ReportSummary, &RangeSummary, f64)> = all
-        .filter(|(_, range, share)| {
-            range.outliers > 0 && *share >= MIN_EXCESS && !waits_for_input(&range.name)
-        })
+        .filter(|(_, range, share)| range.outliers > 0 && *share >= MIN_EXCESS && range.is_work())
         .collect();
     // The excess of a range within another is in both.
     let within: Vec<(String, String)> = (found.iter())
@@ -81,6 +78,8 @@ mod tests {
                 range("jetwatch:decode", 100.0),
                 range("jetwatch:infer", 1_500.0),
                 range("jetwatch:batch", 9_000.0),
+                range("jetwatch:enqueue", 9_000.0),
+                range("jetwatch:detect_batch", 9_000.0),
             ],
             ..ReportSummary::default()
         };
