@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 
-import { serious } from "./access.mjs";
+import { findings } from "./access.mjs";
 import { PASSWORD, start } from "./daemon.mjs";
 import { LIMIT, PHONE, binary, flow, open, shoot } from "./harness.mjs";
 
@@ -15,11 +15,11 @@ export async function firstUserFlows() {
       const page = await open(box.origin, { view: PHONE });
       await page.waitForSelector("#without:not([hidden])", LIMIT);
       assert.match(await page.$eval("#without", (node) => node.textContent), /jetwatch page/);
-      assert.deepEqual(await serious(page), []);
+      assert.deepEqual(await findings(page), []);
       await page.goto(link);
       await page.waitForSelector("#form:not([hidden])", LIMIT);
       assert.ok(!page.url().includes("#"), page.url());
-      assert.deepEqual(await serious(page), []);
+      assert.deepEqual(await findings(page), []);
       await shoot(page, "first-user-phone");
       for (const [name, value] of [["user", "anna"], ["password", PASSWORD], ["again", "another password"]]) {
         await page.type(`input[name=${name}]`, value);
