@@ -98,8 +98,14 @@ pub(super) fn element_error(
     }
 }
 
+/// How the parser of launch lines logs the value of a property, whose name it leaves out.
+const UNNAMED_VALUE: &str = "unescaping ";
+
 /// `text` of GStreamer without the passwords in the addresses and parameters that it repeats.
 pub(super) fn without_secrets(text: String) -> String {
+    if text.starts_with(UNNAMED_VALUE) {
+        return format!("{UNNAMED_VALUE}a value");
+    }
     match text.contains("://") {
         true => jetwatch_config::redact(&text),
         false => jetwatch_config::redact_parameters(&text),
@@ -254,6 +260,14 @@ fn hint_for(error: &gst::glib::Error) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_that_the_parser_of_launch_lines_logs_are_left_out() {
+        let text = |text: &str| without_secrets(text.to_owned());
+        assert_eq!(text("unescaping hunter"), "unescaping a value");
+        assert_eq!(text("user-pw=hunter set"), "user-pw=*** set");
+        assert_eq!(text("no buffer"), "no buffer");
+    }
 
     #[test]
     fn missing_audio_plugin_is_ignored() {
