@@ -26,6 +26,9 @@ const MIN_VISIBLE: f32 = 0.25;
 /// So are objects with a shorter side, in source pixels.
 const MIN_SIDE: f32 = 6.0;
 
+/// Frames that are scored, the first ones: someone may look at the scene for hours.
+const MAX_FRAMES: usize = 100_000;
+
 /// Results of the pipeline for one frame of the scene.
 struct ScoredFrame {
     /// Number of the frame in the scene.
@@ -89,7 +92,11 @@ impl Scorer {
                 class: track.class,
                 xyxy: track.xyxy,
             });
-            frames.lock().push(ScoredFrame {
+            let mut frames = frames.lock();
+            if frames.len() >= MAX_FRAMES {
+                return;
+            }
+            frames.push(ScoredFrame {
                 index: (pts.as_secs_f64() * fps).round() as u64,
                 inferred: found.is_some(),
                 detections: found.unwrap_or_default().to_vec(),
