@@ -10,7 +10,10 @@ use std::time::Instant;
 
 use classifier::{keys, network, write_model};
 use support::bench::{bench, json};
-use support::daemon::{Setup, finish, json_lines_config, stderr, stdout, success};
+use support::daemon::{
+    Setup, Signal, finish, json_lines_config, signal, start, stderr, stdout, success,
+    wait_for_output, wait_until_some,
+};
 use support::onnx_runtime::library_is_missing;
 use support::picture::write_flat;
 use support::report::report;
@@ -149,6 +152,23 @@ fn a_number_of_copies_of_a_file_runs_at_its_pace() {
             "{printed}"
         );
     }
+}
+
+#[test]
+fn a_signal_in_a_trial_is_told_as_such() {
+    let setup = Setup::new(&json_lines_config(SCENE));
+    let mut command = setup.command("bench");
+    command.arg("--output").arg(setup.path("out"));
+    let child = start(command.args(["--streams", "--fps", "2", "--duration", "500s"]));
+    wait_until_some("a trial", || {
+        setup.path("out/streams_01/trial_1").exists().then_some(())
+    });
+    signal(&child, Signal::INT);
+    let output = wait_for_output(child);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert_has!(text => "stopped by a signal");
+    assert!(!text.contains("cannot run"), "{text}");
 }
 
 #[test]
