@@ -115,6 +115,8 @@ pub const ELEMENTS: &[ElementSpec] = &[
     element("nvarguscamerasrc", L4T, &["sensor-id", "sensor-mode"]),
     element("nvv4l2decoder", L4T, &["mjpeg", "enable-max-performance"]),
     element("nvjpegdec", L4T, &[]),
+    // Of pictures, and of the self-test.
+    element("nvjpegenc", L4T, &[]),
     element(
         "nvvidconv",
         L4T,

@@ -229,16 +229,10 @@ pub(super) fn test_pictures(
     pixels: &[u8],
 ) -> Result<ScalingResult, String> {
     init("*:1").map_err(|error| error.to_string())?;
-    let encoder = gst::ElementFactory::make(PICTURE_ENCODER).build();
-    let encoder = encoder.map_err(|_| {
-        format!(
-            "{PICTURE_ENCODER} is missing; install it with: sudo apt install nvidia-l4t-gstreamer"
-        )
-    })?;
     let elements = [
         configured(converter, "upload")?,
         filter("nvmm", raw(size, "I420").features([NVMM]).build())?,
-        encoder,
+        element(PICTURE_ENCODER, "encoder")?,
     ];
     let caps = raw(size, "BGRx").field("framerate", gst::Fraction::new(30, 1));
     let mut file = None;
