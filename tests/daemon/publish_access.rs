@@ -31,8 +31,10 @@ fn inline(password: &str) -> Secret {
 
 pub(crate) fn with_password(folder: &Path) -> String {
     let file = folder.join("passwords");
+    // Version 1.6 does not make the file with `-b`.
+    std::fs::write(&file, "").expect("the folder is writable");
     let status = Command::new(program("mosquitto_passwd"))
-        .args(["-b", "-c"])
+        .arg("-b")
         .arg(&file)
         .args(["cam", "right"])
         .status()

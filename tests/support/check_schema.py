@@ -10,6 +10,8 @@ from jsonschema import Draft202012Validator as Validator
 
 given = json.load(sys.stdin)
 Validator.check_schema(given["schema"])
+# The jsonschema of Python 3.8 does not resolve `#/…` beside a URN.
+given["schema"].pop("$id", None)
 validator = Validator(given["schema"])
 failed = False
 for is_valid, value in given["cases"]:

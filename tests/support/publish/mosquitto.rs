@@ -52,12 +52,21 @@ impl Mosquitto {
         let path = self.folder.path().join("mosquitto.conf");
         // Started by root, mosquitto would become the user `mosquitto`, which may not read this folder. Without limits on
         // messages in flight, no acknowledged message waits inside the broker.
-        let config = format!(
+        let mut config = format!(
             "{}listener {} 127.0.0.1\npersistence false\nmax_inflight_messages 0\nmax_queued_messages 0\nlog_dest stderr\n{}",
             if is_root() { "user root\n" } else { "" },
             self.port,
             self.lines
         );
+        // Versions before 2 speak TLS only where authorities are named, although nothing asks clients for certificates.
+        let certificate = self
+            .lines
+            .lines()
+            .find(|line| line.starts_with("certfile "));
+        if let (Some(line), false) = (certificate, self.lines.contains("cafile ")) {
+            config += &line.replace("certfile", "cafile");
+            config.push('\n');
+        }
         fs::write(&path, config).expect("the folder is writable");
         let log =
             File::create(self.folder.path().join("mosquitto.log")).expect("the folder is writable");
