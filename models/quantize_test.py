@@ -634,6 +634,11 @@ class TheLevel(unittest.TestCase):
         drifts = {"large": 0.04, "small": 0.02, "tiny": 0.001, "rest": 0.03}
         self.assertEqual(search.worth_of_float(drifts, macs), ["small", "rest", "large", "tiny"])
 
+    def test_what_a_large_layer_makes_needless_goes_back_to_8_bits(self):
+        drifts = {"first": 0.03, "second": 0.02, "third": 0.02, "large": 0.06}
+        self.assertEqual(search.enough_without(("first", "second", "third", "large"), drifts, 0.001), ["third", "second"])
+        self.assertEqual(search.enough_without(("first", "unknown"), drifts, 0.0005), [])
+
     def test_a_network_that_is_mostly_float_is_of_no_use(self):
         rounds = self.rounds((0.8, 2.0, 0.9), (0.0, 0.1, 0.3))
         self.assertEqual(search.taken(rounds, 1.0), (rounds[0], False))

@@ -223,6 +223,13 @@ class Fold:
                 break
         else:
             return min(tried, key=lambda choice: choice.drift)
+        back = enough_without(best.floats, {name: drift for name, (drift, _) in drifts.items()}, level**2 - best.drift**2)
+        while back:
+            again = attempt([name for name in best.floats if name not in back])
+            if again.drift <= level:
+                best = again
+                break
+            back = back[: len(back) // 2]
         worth = [name for name in best.floats if macs[name] >= WORTH * total]
         for name in sorted(worth, key=lambda name: -macs[name])[:SECOND_CHANCES]:
             again = attempt([other for other in best.floats if other != name])
@@ -274,6 +281,18 @@ def worth_of_float(drifts, macs):
     each other add by their squares, and a layer costs its multiplications and a little more."""
     total = max(sum(macs.values()), 1)
     return sorted(drifts, key=lambda name: -(drifts[name] ** 2) / (macs[name] / total + SMALL_SHARE))
+
+
+def enough_without(floats, drifts, slack):
+    """Those of the layers `floats`, worth most first, that may be in 8 bits again: the ones worth least whose squared drifts
+    together stay below `slack`. A large layer often comes last and is what was missing; many before it are not needed then."""
+    found = []
+    for name in reversed(floats):
+        square = drifts.get(name, np.inf) ** 2
+        if square < slack:
+            slack -= square
+            found.append(name)
+    return found
 
 
 def folds_of(some, count, seed):
