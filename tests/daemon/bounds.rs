@@ -304,6 +304,13 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
         let query = format!(
             "limit=200&source=gate&label={long}&zone={long}&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z"
         );
+        let now = jiff::Timestamp::now();
+        let hour = [
+            ("from", now - jiff::SignedDuration::from_secs(3500)),
+            ("to", now),
+        ]
+        .map(|(name, at)| format!("{name}={at:.0}"))
+        .join("&");
         let half = "z".repeat(MAX_BODY / 2 - 40);
         let attempt = json!({"user": half, "password": half}).to_string();
         let change = json!({"old": half, "new": half}).to_string();
@@ -397,6 +404,12 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
                 plain,
                 media(&self.snapshot, "snapshot.jpg"),
                 8,
+            ),
+            (
+                "/api/sources/{}/export.mp4",
+                "an hour",
+                format!("/api/sources/gate/export.mp4?{hour}"),
+                1,
             ),
             (
                 "/api/media/{}/clip.mp4",

@@ -48,6 +48,7 @@ const TABLE: [Row; 30] = [
     ("GET", "/api/sources/{}/rules", "", VIEWER),
     ("POST", "/api/sources/{}/rules", RULES, OPERATOR),
     ("PUT", "/api/sources/{}/rules", RULES, OPERATOR),
+    ("GET", "/api/sources/{}/export.mp4?from=2026-01-01T00:00:00Z&to=2026-01-01T00:10:00Z", "", VIEWER),
     ("GET", "/api/objects", "", VIEWER),
     ("GET", "/api/objects/facets", "", VIEWER),
     ("POST", "/api/objects/reviewed", r#"{"ids": ["1"], "reviewed": true}"#, OPERATOR),

@@ -189,6 +189,25 @@ export async function eventFlows() {
       await shoot(page, "events-kept-earlier");
       await page.select("select[name=kind]", "continuous");
       await page.waitForFunction(() => [...document.querySelectorAll(".list .event")].length > 0 && [...document.querySelectorAll(".list .event strong")].every((title) => title.textContent === "Recording"), { timeout: 90000 });
+      // What is kept of a span of time is one video, which plays over all its files.
+      const saved = await page.evaluate(async () => {
+        const { items } = await (await fetch("api/media?kind=continuous&limit=200")).json();
+        const whole = items.filter((item) => item.ended_ms);
+        const [first, last] = [Math.min(...whole.map((item) => item.started_ms)), Math.max(...whole.map((item) => item.ended_ms))];
+        const kept = whole.reduce((sum, item) => sum + (item.ended_ms - item.started_ms) / 1000, 0);
+        const time = (ms) => new Date(ms).toISOString();
+        const answer = await fetch(`api/sources/camera/export.mp4?from=${time(first)}&to=${time(last)}`);
+        const video = document.createElement("video");
+        video.muted = true;
+        video.src = URL.createObjectURL(await answer.blob());
+        await new Promise((done, failed) => { video.onloadedmetadata = done; video.onerror = () => failed(new Error("it cannot be played")); });
+        video.currentTime = 1e6;
+        await new Promise((done) => { video.onseeked = done; });
+        return { name: answer.headers.get("content-disposition"), end: video.currentTime, kept, files: whole.length, none: (await fetch("api/sources/camera/export.mp4?from=2001-01-01T00:00:00Z&to=2001-01-01T00:10:00Z")).status };
+      });
+      assert.match(saved.name, /^attachment; filename="camera-\d+\.mp4"$/);
+      assert.ok(saved.files > 0 && Math.abs(saved.end - saved.kept) < 3 + saved.files, JSON.stringify(saved));
+      assert.equal(saved.none, 404);
       // A piece plays from its begin, and the day goes on from there.
       await page.click(".list .event button.thumb");
       await page.waitForFunction(() => document.querySelector("dialog video").readyState > 1 && !document.querySelector("dialog video").hidden, LIMIT);

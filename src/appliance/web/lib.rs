@@ -27,7 +27,7 @@ pub use http::{EndpointSummary, endpoints};
 pub use hub::{Hub, StatsPoint, TrackStep};
 pub use media::{
     LiveStream, LiveStreams, MediaContent, MediaLibrary, MediaPage, MediaPart, MediaQuery,
-    MediaSort, ObjectLibrary, ObjectPage, ObjectQuery, OpenedStream,
+    MediaSort, MediaStream, ObjectLibrary, ObjectPage, ObjectQuery, OpenedStream,
 };
 pub use pictures::{CameraSlot, Look, Picture, PictureBoard};
 pub use server::{WebServer, check};

@@ -67,6 +67,12 @@ pub struct MediaContent {
     pub name: String,
 }
 
+/// A file that is made while it is sent.
+pub trait MediaStream: Send {
+    /// Its next bytes, some 100 kB at most; `None`: it has ended. May read files.
+    fn next(&mut self) -> Option<Bytes>;
+}
+
 /// Kept snapshots and clips. Methods may read files; they are called on a thread that may block.
 pub trait MediaLibrary: Send + Sync {
     /// Items, the newest first.
@@ -80,6 +86,14 @@ pub trait MediaLibrary: Send + Sync {
     /// # Errors
     /// Why that is not possible.
     fn pin(&self, id: &str, pinned: bool) -> Result<(), String>;
+
+    /// What is kept of `source` from `from` to `to` as one MP4 file; `None`: nothing.
+    fn export(
+        &self,
+        source: &str,
+        from: SystemTime,
+        to: SystemTime,
+    ) -> Option<Box<dyn MediaStream>>;
 
     /// Used and free space, as JSON.
     fn usage(&self) -> serde_json::Value;

@@ -14,9 +14,10 @@ use jetwatch_files::OFlags;
 use jetwatch_media::{LiveSegment, LiveStream as RingView, SourceStream, UnitNotice};
 use jetwatch_web::{
     LiveStream, LiveStreams, MediaContent, MediaLibrary, MediaPage, MediaPart, MediaQuery,
-    OpenedStream,
+    MediaStream, OpenedStream,
 };
 
+use super::export::Export;
 use super::media_page::page;
 use crate::run_state::RunState;
 
@@ -155,6 +156,16 @@ impl MediaLibrary for Library {
         let id = MediaId::parse(id).ok_or("there is no such item")?;
         let pinned = archive.pin(&id, pinned);
         pinned.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn export(
+        &self,
+        source: &str,
+        from: SystemTime,
+        to: SystemTime,
+    ) -> Option<Box<dyn MediaStream>> {
+        let export = Export::of(self.archive()?, source, from, to)?;
+        Some(Box::new(export))
     }
 
     fn usage(&self) -> Value {

@@ -6,6 +6,7 @@
 mod backend;
 mod checks;
 mod disks;
+mod export;
 mod media;
 mod media_page;
 mod previews;

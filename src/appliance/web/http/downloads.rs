@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::StatusCode;
@@ -13,10 +14,14 @@ use hyper::header::{
 
 use super::body::{AnswerBody, PieceSender};
 use super::limits::Work;
+use super::lists::time;
 use super::request::Head;
 use super::response::{Answer, refuse, stream};
 use super::service::Service;
 use crate::media::MediaPart;
+
+/// Longest span that is one video.
+const MAX_EXPORT: Duration = Duration::from_secs(3600);
 
 /// Bytes that are read at a time.
 const PIECE_BYTES: u64 = 64 * 1024;
@@ -82,6 +87,51 @@ pub(super) async fn part(
         if let Ok(value) = HeaderValue::from_str(&value) {
             answer.headers_mut().insert(name, value);
         }
+    }
+    answer
+}
+
+/// A span of time of a source as one video, for an hour at most.
+pub(super) async fn export(service: &Arc<Service>, head: &Head<'_>, source: &str) -> Answer {
+    let (Some(from), Some(to)) = (time(head, "from"), time(head, "to")) else {
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            "the query needs from and to, as RFC 3339",
+        );
+    };
+    if to.duration_since(from).is_ok_and(|span| span > MAX_EXPORT) || to <= from {
+        let reason = "expected from before to, and an hour between them at most";
+        return refuse(StatusCode::BAD_REQUEST, reason);
+    }
+    let (asked, name) = (Arc::clone(service), source.to_owned());
+    let open = move || asked.backend.media()?.export(&name, from, to);
+    let mut export = match service.threads.run(Work::Files, open).await {
+        Ok(Some(export)) => export,
+        Ok(None) => return refuse(StatusCode::NOT_FOUND, "there is no video of this time"),
+        Err(refusal) => return *refusal,
+    };
+    let (sender, body) = AnswerBody::pieces(None);
+    let reader = Arc::clone(service);
+    tokio::spawn(async move {
+        loop {
+            let read = reader.threads.run(Work::Files, move || {
+                let piece = export.next();
+                (export, piece)
+            });
+            let Ok((rest, Some(piece))) = read.await else {
+                return;
+            };
+            if sender.send(piece).await.is_err() {
+                return;
+            }
+            export = rest;
+        }
+    });
+    let mut answer = stream("video/mp4", body);
+    let at = jiff::Timestamp::try_from(from).map_or(0, jiff::Timestamp::as_second);
+    let name = format!("attachment; filename=\"{source}-{at}.mp4\"");
+    if let Ok(name) = HeaderValue::from_str(&name.replace(':', "_")) {
+        answer.headers_mut().insert(CONTENT_DISPOSITION, name);
     }
     answer
 }

@@ -182,7 +182,7 @@ fn limit(head: &Head<'_>) -> usize {
 }
 
 /// A time of the query, RFC 3339.
-fn time(head: &Head<'_>, name: &str) -> Option<SystemTime> {
+pub(super) fn time(head: &Head<'_>, name: &str) -> Option<SystemTime> {
     let at: jiff::Timestamp = head.parameter(name)?.parse().ok()?;
     Some(at.into())
 }

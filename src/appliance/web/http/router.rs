@@ -40,6 +40,8 @@ pub(super) enum Action {
     Rules,
     /// The encoded stream of a source.
     Stream,
+    /// A span of time of a source as one video.
+    Export,
     /// The list of objects.
     Objects,
     /// What objects differ by.
@@ -141,6 +143,7 @@ static ENDPOINTS: &[Endpoint] = {
             Action::Rules,
             &[(Get, VIEWER), (Post, OPERATOR), (Put, OPERATOR)],
         ),
+        to("sources/{}/export.mp4", Action::Export, &[(Stream, VIEWER)]),
         to("objects", Action::Objects, &[(Get, VIEWER)]),
         to("objects/facets", Action::Facets, &[(Get, VIEWER)]),
         to("objects/reviewed", Action::Review, &[(Post, OPERATOR)]),

@@ -145,6 +145,7 @@ impl Service {
             Action::Support => self.support().await,
             Action::Rules => self.rules(head, name, &body).await,
             Action::Reload => self.reload(),
+            Action::Export => downloads::export(self, head, name).await,
             Action::Objects => lists::objects(self, head).await,
             Action::Facets => {
                 self.ask(Work::Files, |backend| Some(backend.objects()?.facets()))

@@ -30,6 +30,9 @@ const LIVE_MS = 2000;
 /** Most live pictures of objects that are kept after their end. */
 const MAX_LIVE = 200;
 
+/** The span of time that is offered to be saved. */
+const SAVED_MS = 600000;
+
 /** When the events were looked at last, in this browser. */
 const LOOKED = "jetwatch.looked";
 
@@ -58,6 +61,7 @@ export function show(main) {
   const dayAfter = el("button", { type: "button", "aria-label": "The day after", onclick: () => setDay(1) }, "›");
   const timeline = makeTimeline({ onPick: (source, ms) => player.openMoment(source, ms) });
   let day = dayOf(Date.now());
+  const saver = makeExport();
   /** Cards by the identity of their objects: `{object, node}`. */
   const shown = new Map();
   /** Objects in view, and live pictures of objects. */
@@ -80,7 +84,7 @@ export function show(main) {
   main.replaceChildren(
     el("div", { class: "head" }, el("h1", {}, "Events"), el("div", { class: "tools" }, asGrid, asRows, seen)),
     filter.node,
-    el("section", { class: "panel day" }, el("div", { class: "line" }, dayBefore, dayTitle, dayAfter), timeline.node),
+    el("section", { class: "panel day" }, el("div", { class: "line" }, dayBefore, dayTitle, dayAfter), timeline.node, state.info && state.info.has_media ? saver.node : null),
     el("section", { class: "panel now" }, el("h2", {}, "In view now"), nowList, nowEmpty),
     el("section", { class: "panel past" }, el("h2", { class: "hidden" }, "History"), usage, fresh, list, empty, more),
     player.node,
@@ -308,6 +312,7 @@ export function show(main) {
       const found = sources || {};
       const names = [...new Set([...state.sources.keys(), ...Object.keys(found)])].sort();
       timeline.show(day, names, found);
+      saver.learn(names);
     } catch {
       // The next look tries again.
     }
@@ -446,6 +451,36 @@ export function show(main) {
     clearTimeout(retry);
     if (reading) reading.abort();
     if (player.node.open) player.node.close();
+  };
+}
+
+/** Saves what there is of a source in a span of time as one video. */
+function makeExport() {
+  const source = el("select", { name: "export-source" });
+  const local = (ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60000).toISOString().slice(0, 19);
+  const time = (name, ms) => el("input", { type: "datetime-local", name, step: 1, value: local(ms) });
+  const from = time("export-from", Date.now() - SAVED_MS);
+  const to = time("export-to", Date.now());
+  const link = el("a", { class: "button", download: "" }, "Save as one video");
+  const note = el("p", { class: "problem", role: "status" });
+  const changed = () => {
+    const [begin, end] = [from, to].map((input) => new Date(input.value).getTime());
+    const isSpan = end > begin && end - begin <= 3600000;
+    text(note, isSpan || !source.value ? "" : "A span has an hour at most, and ends after its begin.");
+    link.hidden = !isSpan || !source.value;
+    if (!link.hidden) link.href = `api/${withQuery(`sources/${source.value}/export.mp4`, { from: new Date(begin).toISOString(), to: new Date(end).toISOString() })}`;
+  };
+  for (const field of [source, from, to]) field.addEventListener("change", changed);
+  const node = el("details", { class: "export" }, el("summary", {}, "Save a span of time"),
+    el("form", { class: "filter", "aria-label": "Span of time", onsubmit: (event) => event.preventDefault() },
+      el("label", {}, "Source", source), el("label", {}, "From", from), el("label", {}, "To", to), el("div", { class: "clear" }, link, note)));
+  return {
+    node,
+    learn: (names) => {
+      const known = [...source.options].map((option) => option.value);
+      source.append(...names.filter((name) => !known.includes(name)).map((name) => el("option", { value: name }, name)));
+      changed();
+    },
   };
 }
 
