@@ -107,8 +107,9 @@ const kept = await start(binary, { config: (port, web, folder) => {
   return VIDEO_CONFIG(binary, model)(port, web, folder);
 } });
 try {
-  execFileSync("python3", ["-c", FILL, `${media}/index.sqlite`, String(OBJECTS)], { stdio: "inherit" });
   const page = await open(kept.origin);
+  await page.waitForFunction(async () => (await (await fetch("api/objects?limit=1")).json()).is_ready, { ...LIMIT, polling: 200 });
+  execFileSync("python3", ["-c", FILL, `${media}/index.sqlite`, String(OBJECTS)], { stdio: "inherit" });
   await page.waitForSelector(".tile", LIMIT);
   for (const path of ["objects?limit=50", "objects?limit=50&label=car", "objects?limit=50&zone=yard", "objects?limit=50&zone=none", "objects/facets", "activity"]) {
     tell(`${OBJECTS} objects, api/${path}`, await page.evaluate(async (wanted, count) => {
