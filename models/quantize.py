@@ -55,6 +55,7 @@ def arguments(given):
     parser.add_argument("--score-threshold", type=float, default=0.01, help="lowest score that AP counts (default: 0.01)")
     parser.add_argument("--nms-iou", type=float, help="overlap of suppression (default: model.yaml's; COCO's figures use 0.65)")
     parser.add_argument("--no-bias-correction", action="store_true", help="leave the biases as they are, and round each weight to its nearest level")
+    parser.add_argument("--no-constants", action="store_true", help="put no operators with constants into the network, which TensorRT may run one by one")
     parser.add_argument("--reduce-range", action="store_true", help="7-bit weights: for --target cpu on x86-64 without VNNI")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--report", metavar="FILE", help="report.json (default: beside the network)")
@@ -180,6 +181,7 @@ def quantize(given, daemon, work):
         threads=given.threads,
         reduce_range=given.reduce_range,
         correct_biases=not given.no_bias_correction,
+        constants=not given.no_constants,
     )
     judge = search.Judge(folded, layers, daemon, settings, progress.step, progress.say)
     if given.pictures:

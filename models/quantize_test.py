@@ -513,8 +513,8 @@ class Chain:
         exact, found = (np.concatenate(self.values(given, ["out"])["out"]) for given in (self.model, model))
         return float(np.mean(np.mean((exact - found) ** 2, (0, 2, 3)) / np.mean(exact**2, (0, 2, 3))))
 
-    def equalized(self):
-        tensors = equalize.tensors(self.model, graph.layers(self.model))
+    def equalized(self, constants=True):
+        tensors = equalize.tensors(self.model, graph.layers(self.model), constants)
         values = np.concatenate(self.values(self.model, ["between"])["between"])
         statistics = {"between": (np.abs(values).max((0, 2, 3)), np.square(values).mean((0, 2, 3)))}
         return equalize.equalized(self.model, tensors, statistics)
@@ -544,6 +544,14 @@ class OfChains(unittest.TestCase):
         self.assertEqual([node.op_type for node in even.graph.node], ["Conv", "Relu", "Mul", "Conv"])
         exact, found = (np.stack(chain.values(model, ["between"])["between"]) for model in (chain.model, even))
         np.testing.assert_array_equal(exact, found)
+
+    def test_without_constants_only_weights_take_factors(self):
+        for function, operators in (("SiLU", ["Conv", "Sigmoid", "Mul", "Conv"]), ("Relu", ["Conv", "Relu", "Conv"])):
+            chain = Chain(function, loud=50.0)
+            even = chain.equalized(constants=False)
+            self.assertEqual([node.op_type for node in even.graph.node], operators)
+            first = [numpy_helper.to_array(model.graph.initializer[0]) for model in (chain.model, even)]
+            self.assertEqual(np.array_equal(*first), function == "SiLU")
 
     def test_a_product_that_gains_little_is_not_put_in(self):
         even = Chain("SiLU", loud=1.0).equalized()

@@ -63,8 +63,9 @@ def _error(kernel, factors, largest, power):
     return float(np.mean((activations + rounding) / np.maximum(signal, 1e-12 * signal.max() + 1e-30)))
 
 
-def tensors(model, layers):
-    """The tensors of `model` that can be equalized: those that convolutions read whose constant weights nothing else reads."""
+def tensors(model, layers, constants=True):
+    """The tensors of `model` that can be equalized: those that convolutions read whose constant weights nothing else reads. Without
+    `constants`, only those whose factors a convolution takes."""
     shapes = {tensor.name: tensor.dims for tensor in model.graph.initializer}
     outputs = {entry.name for entry in model.graph.output}
     convolutions = {layer.name for layer in layers if layer.kind == "Conv"}
@@ -96,7 +97,9 @@ def tensors(model, layers):
     for name in dict.fromkeys(layer.inputs[0] for layer in layers):
         nodes = [node for node in readers[name] if own(node) and by_channel(node)]
         if nodes and name in makers:
-            found.append(Tensor(name, maker_of(name) if len(nodes) == len(readers[name]) else None, nodes))
+            maker = maker_of(name) if len(nodes) == len(readers[name]) else None
+            if maker is not None or constants:
+                found.append(Tensor(name, maker, nodes))
     return found
 
 

@@ -63,6 +63,7 @@ class Settings:
     threads: int
     reduce_range: bool = False
     correct_biases: bool = True
+    constants: bool = True  # whether operators with constants may be put in, for TensorRT
 
 
 @dataclass
@@ -96,7 +97,8 @@ class Fold:
         self.histograms = calibration.Histograms.collect(
             self.float_network, self.writer.tensors(), self.calibration, judge.progress
         )
-        self.writer.shift(self.histograms.low, self.histograms.high)
+        if judge.settings.constants:
+            self.writer.shift(self.histograms.low, self.histograms.high)
         self.variants = self._variants()
         self.sample = self.calibration[:VARIANT_PICTURES]
         self.sample_raw = judge.float_network.over(self.sample, judge.float_network.raw)
@@ -108,7 +110,7 @@ class Fold:
         judge = self.judge
         if judge.settings.target == "cpu":
             return judge.writer, judge.float_network
-        tensors = equalize.tensors(judge.writer.model, judge.writer.layers)
+        tensors = equalize.tensors(judge.writer.model, judge.writer.layers, judge.settings.constants)
         statistics = equalize.statistics(judge.float_network, tensors, self.calibration, judge.progress)
         model = equalize.equalized(judge.writer.model, tensors, statistics)
         writer = qdq.Writer(model, graph.layers(model), judge.settings.target, judge.settings.reduce_range)
