@@ -314,9 +314,9 @@ fn file_limit_stops_snapshots_and_not_detection() {
     );
     let run = setup.command("run");
     let mut limited = Command::new("sh");
-    // As a full device: a write fails after 64 KiB. The signal for it is ignored, as programs inherit it.
+    // As a full device: a write fails after 256 KiB, more than the index needs. The signal for it is ignored, as programs inherit it.
     limited
-        .args(["-c", "trap '' XFSZ; ulimit -f 128; exec \"$0\" \"$@\""])
+        .args(["-c", "trap '' XFSZ; ulimit -f 512; exec \"$0\" \"$@\""])
         .arg(run.get_program())
         .args(run.get_args())
         .env("G_DEBUG", "fatal-criticals");
@@ -332,7 +332,7 @@ fn file_limit_stops_snapshots_and_not_detection() {
     let listed = media(&setup, &["list", "--json", "--limit", "1000"]);
     let large = listed.lines().filter(|line| {
         let item: Value = serde_json::from_str(line).expect("JSON");
-        item["bytes"].as_u64().is_some_and(|bytes| bytes > 64 << 10)
+        item["bytes"].as_u64().is_some_and(|bytes| bytes > 256 << 10)
     });
     assert_eq!(large.count(), 0);
 }
