@@ -332,7 +332,9 @@ fn file_limit_stops_snapshots_and_not_detection() {
     let listed = media(&setup, &["list", "--json", "--limit", "1000"]);
     let large = listed.lines().filter(|line| {
         let item: Value = serde_json::from_str(line).expect("JSON");
-        item["bytes"].as_u64().is_some_and(|bytes| bytes > 256 << 10)
+        item["bytes"]
+            .as_u64()
+            .is_some_and(|bytes| bytes > 256 << 10)
     });
     assert_eq!(large.count(), 0);
 }
