@@ -153,14 +153,14 @@ export async function accessFlows() {
       await step("ArrowDown", 4);
       await page.keyboard.press("Space");
       await page.keyboard.press("Enter");
-      await page.waitForFunction(() => /coordinates: "0\.5,0\.5,0\.7,0\.5,0\.7,0\.7"/.test(document.querySelector("pre").textContent), LIMIT);
+      await page.waitForFunction(() => /coordinates: "0\.5,0\.5,0\.7,0\.5,0\.7,0\.7"/.test(document.querySelector("pre")?.textContent), LIMIT);
       await page.keyboard.press("n");
       await page.keyboard.press("ArrowUp");
-      await page.waitForFunction(() => /coordinates: "0\.5,0\.5,0\.7,0\.495,0\.7,0\.7"/.test(document.querySelector("pre").textContent), LIMIT);
+      await page.waitForFunction(() => /coordinates: "0\.5,0\.5,0\.7,0\.495,0\.7,0\.7"/.test(document.querySelector("pre")?.textContent), LIMIT);
       await shoot(page, "zones-keyboard");
       await reach(button("Save and reload"));
       await page.keyboard.press("Enter");
-      await page.waitForFunction(() => document.querySelector(".result").textContent === "Saved and in effect.", LIMIT);
+      await page.waitForFunction(() => document.querySelector(".result")?.textContent === "Saved and in effect.", LIMIT);
       await reach(button("Log out"));
       await page.keyboard.press("Enter");
       await page.waitForSelector(".login input[name=user]", LIMIT);
@@ -183,7 +183,7 @@ export async function accessFlows() {
       found.push(...await findings(page));
       assert.deepEqual(found, []);
       await page.keyboard.press("Escape");
-      await page.waitForFunction(() => !document.querySelector("dialog.viewer").open, LIMIT);
+      await page.waitForFunction(() => !document.querySelector("dialog.viewer")?.open, LIMIT);
       await press(page, "Clear the filter");
       await page.browserContext().close();
     });

@@ -76,7 +76,7 @@ export async function eventFlows() {
       }, LIMIT, label);
       await shoot(page, "events-filtered");
       await page.reload();
-      await page.waitForFunction((wanted) => document.querySelector("select[name=label]") && document.querySelector("select[name=label]").value === wanted, LIMIT, label);
+      await page.waitForFunction((wanted) => document.querySelector("select[name=label]") && document.querySelector("select[name=label]")?.value === wanted, LIMIT, label);
       await page.evaluate(() => [...document.querySelectorAll("button")].find((button) => button.textContent === "Clear the filter").click());
       await page.waitForFunction(() => location.hash === "#events" && new Set([...document.querySelectorAll(".list .event")].map((row) => row.dataset.source)).size > 1, LIMIT);
       await page.browserContext().close();
@@ -127,10 +127,10 @@ export async function eventFlows() {
       await page.mouse.move(area.x + area.width * 0.25, area.y + 10);
       await page.mouse.down();
       await page.mouse.move(area.x + area.width * 0.5, area.y + 10, { steps: 8 });
-      await page.waitForFunction(() => document.querySelector(".day .row[data-source=gate] .bubble").textContent !== "" && Math.abs(Number(document.querySelector(".day .row[data-source=gate] .track").getAttribute("aria-valuenow")) - 43200) < 600, LIMIT);
+      await page.waitForFunction(() => document.querySelector(".day .row[data-source=gate] .bubble") && document.querySelector(".day .row[data-source=gate] .bubble")?.textContent !== "" && Math.abs(Number(document.querySelector(".day .row[data-source=gate] .track")?.getAttribute("aria-valuenow")) - 43200) < 600, LIMIT);
       await page.mouse.up();
       // Nothing is kept: the player says so.
-      await page.waitForFunction(() => document.querySelector("dialog.viewer").open && /no video of gate/.test(document.querySelector("dialog.viewer").textContent), LIMIT);
+      await page.waitForFunction(() => document.querySelector("dialog.viewer")?.open && /no video of gate/.test(document.querySelector("dialog.viewer")?.textContent), LIMIT);
       await page.keyboard.press("Escape");
       await page.focus(".day .row[data-source=yard] .track");
       await page.keyboard.press("Home");
@@ -138,7 +138,7 @@ export async function eventFlows() {
       assert.equal(await page.$eval(".day .row[data-source=yard] .track", (track) => track.getAttribute("aria-valuenow")), "60");
       const today = await page.$eval(".day h2", (heading) => heading.textContent);
       await page.click(".day button[aria-label='The day before']");
-      await page.waitForFunction(() => document.querySelector(".day h2").textContent === "Yesterday" && document.querySelector(".day .track").dataset.objects === "0", LIMIT);
+      await page.waitForFunction(() => document.querySelector(".day h2")?.textContent === "Yesterday" && document.querySelector(".day .track")?.dataset.objects === "0", LIMIT);
       assert.equal(today, "Today");
       await page.browserContext().close();
     });
@@ -150,7 +150,7 @@ export async function eventFlows() {
       const high = await page.$eval(".filters", (details) => details.getBoundingClientRect().height);
       assert.ok(high < 80, `${high} px`);
       await page.click(".filters summary");
-      await page.waitForFunction(() => document.querySelector("select[name=label]").checkVisibility(), LIMIT);
+      await page.waitForFunction(() => document.querySelector("select[name=label]")?.checkVisibility(), LIMIT);
       await shoot(page, "events-phone");
       await page.browserContext().close();
     });
@@ -210,8 +210,8 @@ export async function eventFlows() {
       assert.equal(saved.none, 404);
       // A piece plays from its begin, and the day goes on from there.
       await page.click(".list .event button.thumb");
-      await page.waitForFunction(() => document.querySelector("dialog video").readyState > 1 && !document.querySelector("dialog video").hidden, LIMIT);
-      await page.waitForFunction(() => document.querySelector("dialog .track").dataset.video > 0, LIMIT);
+      await page.waitForFunction(() => document.querySelector("dialog video")?.readyState > 1 && !document.querySelector("dialog video")?.hidden, LIMIT);
+      await page.waitForFunction(() => document.querySelector("dialog .track")?.dataset.video > 0, LIMIT);
       await page.browserContext().close();
     });
   } finally {

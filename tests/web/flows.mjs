@@ -40,7 +40,7 @@ try {
   await flow("a wrong password is refused, and attempts are limited", async () => {
     const page = await open(daemon.origin);
     await logIn(page, "anna", "a wrong password");
-    await page.waitForFunction(() => /wrong/.test(document.querySelector(".problem").textContent), LIMIT);
+    await page.waitForFunction(() => /wrong/.test(document.querySelector(".problem")?.textContent), LIMIT);
     await shoot(page, "login");
     const attempt = () => page.evaluate(async () => (await fetch("api/login", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ user: "no-such-user", password: "another wrong one" }) })).status);
     const found = [];
@@ -61,11 +61,11 @@ try {
     await tilesShow(page, 3);
     const look = () => page.$eval(".tile[data-source=gate] canvas", (canvas) => canvas.toDataURL());
     const before = await look();
-    await page.waitForFunction((old) => document.querySelector(".tile[data-source=gate] canvas").toDataURL() !== old, LIMIT, before);
-    await page.waitForFunction(() => /Now: \d/.test(document.querySelector(".tile[data-source=gate] .counts").textContent), LIMIT);
+    await page.waitForFunction((old) => document.querySelector(".tile[data-source=gate] canvas") && document.querySelector(".tile[data-source=gate] canvas")?.toDataURL() !== old, LIMIT, before);
+    await page.waitForFunction(() => /Now: \d/.test(document.querySelector(".tile[data-source=gate] .counts")?.textContent), LIMIT);
     // The age of a picture is told only of one that is old.
     await page.waitForFunction(() => document.querySelectorAll(".updated[hidden]").length === 2, LIMIT);
-    await page.waitForFunction(() => document.querySelector(".tile[data-source=gate] .state").textContent === "online", LIMIT);
+    await page.waitForFunction(() => document.querySelector(".tile[data-source=gate] .state")?.textContent === "online", LIMIT);
     await shoot(page, "live-desktop-light");
     assert.deepEqual(page.problems.filter((problem) => !/401/.test(problem)), []);
     await page.browserContext().close();
@@ -76,20 +76,20 @@ try {
     await logIn(page, "vera");
     await tilesShow(page, 2);
     const layer = () => page.$eval(".tile[data-source=gate] .layer", ({ width, clientWidth, dataset }) => ({ width, clientWidth, ...dataset }));
-    await page.waitForFunction(() => Number(document.querySelector(".tile[data-source=gate] .layer").dataset.boxes) > 0 && document.querySelector(".tile[data-source=gate] .layer").dataset.zones === "2", LIMIT);
+    await page.waitForFunction(() => Number(document.querySelector(".tile[data-source=gate] .layer")?.dataset.boxes) > 0 && document.querySelector(".tile[data-source=gate] .layer")?.dataset.zones === "2", LIMIT);
     const { width, clientWidth } = await layer();
     assert.equal(width, 2 * clientWidth);
     for (const [toggle, counted] of [["boxes", "boxes"], ["tracks", "trajectories"], ["zones", "zones"]]) {
       await page.click(`[data-toggle=${toggle}]`);
-      await page.waitForFunction((name) => document.querySelector(".tile[data-source=gate] .layer").dataset[name] === "0", LIMIT, counted);
+      await page.waitForFunction((name) => document.querySelector(".tile[data-source=gate] .layer")?.dataset[name] === "0", LIMIT, counted);
     }
     await page.reload();
     await tilesShow(page, 2);
     assert.equal((await layer()).boxes, "0", "it is remembered");
     for (const toggle of ["boxes", "tracks", "zones"]) await page.click(`[data-toggle=${toggle}]`);
-    await page.waitForFunction(() => Number(document.querySelector(".tile[data-source=gate] .layer").dataset.boxes) > 0, LIMIT);
+    await page.waitForFunction(() => Number(document.querySelector(".tile[data-source=gate] .layer")?.dataset.boxes) > 0, LIMIT);
     await page.click("[data-toggle=wall]");
-    await page.waitForFunction(() => !document.querySelector(".tile .about").checkVisibility(), LIMIT);
+    await page.waitForFunction(() => !document.querySelector(".tile .about")?.checkVisibility(), LIMIT);
     await shoot(page, "live-wall");
     await page.click("[data-toggle=wall]");
     // One tap, and one more back.
@@ -161,7 +161,7 @@ try {
     await page.waitForSelector(".list .event", LIMIT);
     await page.waitForFunction(() => document.querySelectorAll(".now strong").length > 0, LIMIT);
     const first = await page.$eval(".list .event", (row) => row.textContent);
-    await page.waitForFunction((old) => document.querySelector(".list .event").textContent !== old, LIMIT, first);
+    await page.waitForFunction((old) => document.querySelector(".list .event") && document.querySelector(".list .event")?.textContent !== old, LIMIT, first);
     // The rows of one filter stay until those of the next are there.
     await page.evaluate(() => {
       const count = () => document.querySelectorAll(".list .event").length;
@@ -193,16 +193,16 @@ try {
   await flow("a zone that is drawn is saved and in effect", async () => {
     const page = await open(box.origin, { hash: "#zones/gate" });
     await logIn(page, "otto");
-    await page.waitForFunction(() => document.querySelectorAll(".shape").length === 2 && document.querySelector(".frame").dataset.live, LIMIT);
+    await page.waitForFunction(() => document.querySelectorAll(".shape").length === 2 && document.querySelector(".frame")?.dataset.live, LIMIT);
     await page.evaluate(() => [...document.querySelectorAll("button")].find((button) => button.textContent === "Draw a zone").click());
     const area = await (await page.$(".drawing")).boundingBox();
     const corners = [[0.1, 0.1], [0.4, 0.12], [0.3, 0.4]];
     for (const [x, y] of [...corners, corners[0]]) await page.mouse.click(area.x + x * area.width, area.y + y * area.height);
-    await page.waitForFunction(() => /name: "zone-1"/.test(document.querySelector("pre").textContent), LIMIT);
+    await page.waitForFunction(() => /name: "zone-1"/.test(document.querySelector("pre")?.textContent), LIMIT);
     await shoot(page, "zones-desktop-light");
     const before = box.text();
     await page.evaluate(() => [...document.querySelectorAll("button")].find((button) => button.textContent === "Save and reload").click());
-    await page.waitForFunction(() => document.querySelector(".result").textContent === "Saved and in effect.", LIMIT);
+    await page.waitForFunction(() => document.querySelector(".result")?.textContent === "Saved and in effect.", LIMIT);
     const after = box.text();
     assert.match(after, /- name: "zone-1"\n {8}coordinates: "0\.1\d*,0\.1\d*,0\.4\d*,0\.1\d*,0\.3\d*,0\.4\d*"\n/);
     assert.match(after, /parking\n {8}coordinates: 0\.05,0\.55,0\.45,0\.55,0\.45,0\.95 {2}# measured\n/);
@@ -217,7 +217,7 @@ try {
     for (let count = 0; count < 5; count += 1) {
       await page.waitForSelector(".drawing", LIMIT);
       assert.equal(await page.$eval(".zones canvas", (canvas) => canvas.getAttribute("aria-label")), "Picture of yard");
-      await page.waitForFunction(() => document.querySelector("form.filter select").value === "yard" && document.querySelector("form.filter select").options.length === 2, LIMIT);
+      await page.waitForFunction(() => document.querySelector("form.filter select")?.value === "yard" && document.querySelector("form.filter select")?.options.length === 2, LIMIT);
       assert.equal(await page.$$eval(".shape", (shapes) => shapes.length), 0);
       await page.reload();
     }
@@ -226,7 +226,7 @@ try {
     assert.equal(await page.$(".drawing"), null);
     await page.select("form.filter select", "gate");
     await page.waitForFunction(() => location.hash === "#zones/gate" && document.querySelectorAll(".shape").length >= 2, LIMIT);
-    await page.waitForFunction(() => /of all objects · after 2 frames/.test(document.querySelector(".shapes").textContent) && /arrow points to the right/.test(document.querySelector(".shapes").textContent), LIMIT);
+    await page.waitForFunction(() => /of all objects · after 2 frames/.test(document.querySelector(".shapes")?.textContent) && /arrow points to the right/.test(document.querySelector(".shapes")?.textContent), LIMIT);
     await page.browserContext().close();
   });
 
@@ -255,11 +255,11 @@ try {
     await page.focus(".shapes input");
     await page.keyboard.press("End");
     await page.keyboard.type("1");
-    await page.waitForFunction(() => /name: "\w+1"/.test(document.querySelector("pre").textContent), LIMIT);
+    await page.waitForFunction(() => /name: "\w+1"/.test(document.querySelector("pre")?.textContent), LIMIT);
     const checks = [];
     page.on("response", (response) => response.request().method() === "POST" && /rules$/.test(response.url()) && checks.push(response.status()));
     await page.evaluate(() => [...document.querySelectorAll("button")].find((button) => button.textContent === "Save and reload").click());
-    await page.waitForFunction(() => document.querySelector(".result").textContent === "Saved and in effect.", LIMIT);
+    await page.waitForFunction(() => document.querySelector(".result")?.textContent === "Saved and in effect.", LIMIT);
     await page.waitForResponse((response) => response.request().method() === "POST" && /rules$/.test(response.url()), LIMIT).catch(() => {});
     assert.equal(await page.$eval(".result", (node) => node.textContent), "Saved and in effect.");
     assert.equal(asked.length, 2);
@@ -302,7 +302,7 @@ try {
         await page.waitForSelector({ live: ".tile", events: ".list .event", "zones/gate": ".shape", machine: ".plots svg" }[tab], LIMIT);
         const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
         assert.ok(overflow <= 0, `${name} ${tab}: ${overflow} px too wide`);
-        if (tab === "live" || tab.startsWith("zones")) await page.waitForFunction(() => document.querySelector(".tile[data-pictures]") || (document.querySelector(".frame") && document.querySelector(".frame").dataset.live), LIMIT);
+        if (tab === "live" || tab.startsWith("zones")) await page.waitForFunction(() => document.querySelector(".tile[data-pictures]") || (document.querySelector(".frame") && document.querySelector(".frame")?.dataset.live), LIMIT);
         await shoot(page, `${tab.split("/")[0]}-${name}`);
       }
       await page.browserContext().close();
@@ -374,30 +374,30 @@ try {
     // The address of an event opens it.
     await page.goto(`${camera.origin}/#events/${encodeURIComponent(wanted.id)}`);
     await page.reload();
-    await page.waitForFunction(() => document.querySelector("dialog[open] video") && document.querySelector("dialog video").duration > 0.5 && !document.querySelector("dialog video").seeking, LIMIT);
+    await page.waitForFunction(() => document.querySelector("dialog[open] video") && document.querySelector("dialog video")?.duration > 0.5 && !document.querySelector("dialog video")?.seeking, LIMIT);
     // It begins a second before the event, where the clip has that.
     const [clip] = wanted.clips;
     const begin = Math.max(0, wanted.started_ms - 1000 - clip.from_ms) / 1000;
-    await page.waitForFunction((from) => document.querySelector("dialog video").currentTime >= from - 0.1, LIMIT, begin);
-    await page.waitForFunction(() => document.querySelector("dialog .layer").dataset.boxes === "1", LIMIT);
+    await page.waitForFunction((from) => document.querySelector("dialog video")?.currentTime >= from - 0.1, LIMIT, begin);
+    await page.waitForFunction(() => document.querySelector("dialog .layer")?.dataset.boxes === "1", LIMIT);
     await page.evaluate(() => { document.querySelector("dialog video").pause(); });
     await shoot(page, "clip");
     await press(page, "Picture");
-    await page.waitForFunction(() => document.querySelector("dialog img").naturalWidth > 100 && !document.querySelector("dialog img").hidden && document.querySelector("dialog .layer").dataset.boxes === "1", LIMIT);
+    await page.waitForFunction(() => document.querySelector("dialog img")?.naturalWidth > 100 && !document.querySelector("dialog img")?.hidden && document.querySelector("dialog .layer")?.dataset.boxes === "1", LIMIT);
     const saved = await page.$$eval("dialog a.button", (found) => found.filter((link) => !link.hidden).map((link) => link.getAttribute("href")));
     assert.deepEqual(saved, [`api/media/${wanted.snapshot.id}/snapshot.jpg?download=1`, `api/media/${clip.id}/clip.mp4?download=1`]);
     // The one before, by the keyboard, and back by a button.
     await page.waitForFunction(() => document.querySelectorAll(".list .event").length > 1, LIMIT);
     await page.keyboard.press("Escape");
-    await page.waitForFunction(() => !document.querySelector("dialog.viewer").open && location.hash === "#events", LIMIT);
+    await page.waitForFunction(() => !document.querySelector("dialog.viewer")?.open && location.hash === "#events", LIMIT);
     await page.click(".list .event[data-kind=object] button.thumb");
     const first = await page.$eval("dialog.viewer", (dialog) => dialog.dataset.id);
     await page.keyboard.press("ArrowLeft");
-    await page.waitForFunction((id) => document.querySelector("dialog.viewer").dataset.id !== id, LIMIT, first);
+    await page.waitForFunction((id) => document.querySelector("dialog.viewer") && document.querySelector("dialog.viewer")?.dataset.id !== id, LIMIT, first);
     const second = await page.$eval("dialog.viewer", (dialog) => dialog.dataset.id);
     assert.ok(decodeURIComponent(page.url()).endsWith(`#events/${second}`));
     await press(page, "Later ›");
-    await page.waitForFunction((id) => document.querySelector("dialog.viewer").dataset.id === id, LIMIT, first);
+    await page.waitForFunction((id) => document.querySelector("dialog.viewer")?.dataset.id === id, LIMIT, first);
     await page.keyboard.press("Escape");
     const pinned = await page.evaluate(async (id) => {
       await fetch(`api/media/${id}/pin`, { method: "POST", headers: { "Content-Type": "application/json" }, body: "{\"pinned\": true}" });
@@ -411,9 +411,9 @@ try {
     const page = await open(camera.origin);
     await page.waitForFunction(() => [...document.querySelectorAll(".tile button")].some((button) => button.textContent === "Camera stream" && !button.hidden), LIMIT);
     await page.evaluate(() => [...document.querySelectorAll(".tile button")].find((button) => button.textContent === "Camera stream").click());
-    await page.waitForFunction(() => document.querySelector(".tile video") && document.querySelector(".tile video").currentTime > 0.5, LIMIT);
+    await page.waitForFunction(() => document.querySelector(".tile video") && document.querySelector(".tile video")?.currentTime > 0.5, LIMIT);
     const from = await page.$eval(".tile video", (video) => video.currentTime);
-    await page.waitForFunction((time) => document.querySelector(".tile video").currentTime > time + 1, LIMIT, from);
+    await page.waitForFunction((time) => document.querySelector(".tile video")?.currentTime > time + 1, LIMIT, from);
     await shoot(page, "stream");
     await page.browserContext().close();
   });

@@ -14,9 +14,9 @@ export async function machineFlows() {
       await logIn(page, "anna");
       await page.waitForFunction(() => [...document.querySelectorAll("button")].some((button) => button.textContent === "Check the installation" && !button.disabled), LIMIT);
       await press(page, "Check the installation");
-      await page.waitForFunction(() => /^Running since/.test(document.querySelector(".checks .result").textContent), LIMIT);
+      await page.waitForFunction(() => /^Running since/.test(document.querySelector(".checks .result")?.textContent), LIMIT);
       await page.waitForFunction(() => document.querySelectorAll("ul.checks li[data-state=ok]").length > 3, { timeout: 120000 });
-      await page.waitForFunction(() => /: \d+ ok, /.test(document.querySelector(".checks .result").textContent), { timeout: 310000 });
+      await page.waitForFunction(() => /: \d+ ok, /.test(document.querySelector(".checks .result")?.textContent), { timeout: 310000 });
       await page.$eval("ul.checks", (list) => list.scrollIntoView());
       await shoot(page, "machine-checks");
       await page.browserContext().close();
@@ -42,14 +42,14 @@ export async function machineFlows() {
         }
         await press(page, "Change the password");
       };
-      const problem = (pattern) => page.waitForFunction((text) => document.querySelector("#account .problem") && document.querySelector("#account .problem").textContent.includes(text), LIMIT, pattern);
+      const problem = (pattern) => page.waitForFunction((text) => document.querySelector("#account .problem") && document.querySelector("#account .problem")?.textContent.includes(text), LIMIT, pattern);
       await fill("a wrong password", "another long password", "another long password");
       await problem("old password is wrong");
       await fill(PASSWORD, "another long password", "something else entirely");
       await problem("differ");
       await shoot(page, "password");
       await fill(PASSWORD, "another long password", "another long password");
-      await page.waitForFunction(() => /was changed/.test(document.querySelector("#notice").textContent), LIMIT);
+      await page.waitForFunction(() => /was changed/.test(document.querySelector("#notice")?.textContent), LIMIT);
       await elsewhere.waitForSelector(".login input[name=user]", LIMIT);
       assert.equal(await page.evaluate(async () => (await fetch("api/events")).status), 200);
       await logIn(elsewhere, "vera", "another long password");
@@ -63,12 +63,12 @@ export async function machineFlows() {
       await logIn(page, "anna");
       await tilesShow(page, 2);
       const figures = () => page.$eval(".tile[data-source=gate] .figures", (node) => node.textContent);
-      await page.waitForFunction(() => /^in\d+\.\d frames\/s/.test(document.querySelector(".tile[data-source=gate] .figures").textContent), LIMIT);
+      await page.waitForFunction(() => /^in\d+\.\d frames\/s/.test(document.querySelector(".tile[data-source=gate] .figures")?.textContent), LIMIT);
       assert.match(await figures(), /detected\d+\.\d frames\/sdropped\d+\.\d frames\/s, [\d.,]+ in all/);
       assert.equal(await page.$(".frozen"), null);
       box.pause();
       try {
-        await page.waitForFunction(() => document.querySelectorAll(".frozen").length === 2 && /^updated \d+ s ago$/.test(document.querySelector(".updated").textContent), LIMIT);
+        await page.waitForFunction(() => document.querySelectorAll(".frozen").length === 2 && /^updated \d+ s ago$/.test(document.querySelector(".updated")?.textContent), LIMIT);
         await page.waitForFunction(() => getComputedStyle(document.querySelector(".frozen canvas")).filter.includes("grayscale(1)"), LIMIT);
         await shoot(page, "live-frozen");
       } finally {
@@ -94,7 +94,7 @@ ${web.map((line) => `  ${line}\n`).join("")}`;
   try {
     await flow("what is wrong comes first, and a warning that repeats is one line", async () => {
       const page = await open(broken.origin, { hash: "#machine" });
-      await page.waitForFunction(() => /Wrong: gone is offline/.test(document.querySelector("main .panel").textContent), LIMIT);
+      await page.waitForFunction(() => /Wrong: gone is offline/.test(document.querySelector("main .panel")?.textContent), LIMIT);
       assert.equal(await page.$eval("main .panel h2", (heading) => heading.textContent), "What needs attention");
       await page.waitForFunction(() => document.querySelectorAll("div.log li").length > 0, LIMIT);
       const texts = await page.evaluate(async () => {

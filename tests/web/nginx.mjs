@@ -127,7 +127,7 @@ export async function nginxFlows() {
       cookie = `${found.name}=${found.value}`;
       await page.waitForFunction(() => [...document.querySelectorAll(".tile button")].some((button) => button.textContent === "Camera stream" && !button.hidden), LIMIT);
       await page.evaluate(() => [...document.querySelectorAll(".tile button")].find((button) => button.textContent === "Camera stream").click());
-      await page.waitForFunction(() => document.querySelector(".tile video") && document.querySelector(".tile video").currentTime > 1.5, LIMIT);
+      await page.waitForFunction(() => document.querySelector(".tile video") && document.querySelector(".tile video")?.currentTime > 1.5, LIMIT);
       await page.evaluate(() => { location.hash = "events"; });
       await page.waitForSelector(".list .event", LIMIT);
       const clip = await page.waitForFunction(async () => {
