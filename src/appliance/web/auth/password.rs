@@ -20,18 +20,22 @@ const MAX_BYTES: usize = 1024;
 /// Compares passwords with hashes; an unknown user takes as long as a known one.
 #[derive(Debug)]
 pub(in super::super) struct Passwords {
-    /// The hash of a password that no one has.
+    /// A hash that no password is known for.
     other: String,
 }
 
 impl Passwords {
-    /// Hashes once.
+    /// Computes no hash, whose memory is taken at the first attempt to log in.
     ///
     /// # Errors
-    /// There is not enough memory.
+    /// The system has no random numbers.
     pub(in super::super) fn new() -> Result<Self, UserError> {
+        let other = Output::init_with(Params::DEFAULT_OUTPUT_LEN, |out| {
+            getrandom::fill(out).map_err(|_| Error::Crypto)
+        });
+        let other = other.and_then(|other| encoded(&Argon2::default(), &new_salt()?, other));
         Ok(Self {
-            other: hash(&super::random_hex::<32>())?,
+            other: other.map_err(failed)?,
         })
     }
 
@@ -60,24 +64,38 @@ pub(super) fn checked_hash(password: &str) -> Result<String, UserError> {
 }
 
 fn hash(password: &str) -> Result<String, UserError> {
-    let mut salt = [0_u8; 16];
-    let failed = |reason: String| UserError::Hash { reason };
-    getrandom::fill(&mut salt).map_err(|error| failed(error.to_string()))?;
-    let salt = SaltString::encode_b64(&salt).map_err(|error| failed(error.to_string()))?;
     let context = Argon2::default();
     let hashed = || -> Result<String, Error> {
+        let salt = new_salt()?;
         let mut buffer = [0; 64];
         let output = output(&context, password, salt.as_salt().decode_b64(&mut buffer)?)?;
-        let hash = PasswordHash {
-            algorithm: Algorithm::default().ident(),
-            version: Some(Version::default().into()),
-            params: context.params().try_into()?,
-            salt: Some(salt.as_salt()),
-            hash: Some(output),
-        };
-        Ok(hash.to_string())
+        encoded(&context, &salt, output)
     };
-    hashed().map_err(|error| failed(error.to_string()))
+    hashed().map_err(failed)
+}
+
+fn failed(error: Error) -> UserError {
+    UserError::Hash {
+        reason: error.to_string(),
+    }
+}
+
+fn new_salt() -> Result<SaltString, Error> {
+    let mut salt = [0_u8; 16];
+    getrandom::fill(&mut salt).map_err(|_| Error::Crypto)?;
+    SaltString::encode_b64(&salt)
+}
+
+/// A hash as it is stored, with the parameters that it was computed with.
+fn encoded(context: &Argon2<'_>, salt: &SaltString, output: Output) -> Result<String, Error> {
+    let hash = PasswordHash {
+        algorithm: Algorithm::default().ident(),
+        version: Some(Version::default().into()),
+        params: context.params().try_into()?,
+        salt: Some(salt.as_salt()),
+        hash: Some(output),
+    };
+    Ok(hash.to_string())
 }
 
 /// Whether `hash` is that of `password`; compared in constant time.
