@@ -12,5 +12,5 @@ mod sound;
 
 pub use fragment::{Fragments, random_access};
 pub use init::{TIMESCALE, init_segment, set_duration};
-pub use repair::complete_length;
+pub use repair::{box_at, complete_length};
 pub use sound::SoundFragments;

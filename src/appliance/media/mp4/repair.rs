@@ -11,23 +11,34 @@ use std::io::{self, Read, Seek, SeekFrom};
 pub fn complete_length(file: &mut (impl Read + Seek)) -> io::Result<u64> {
     let length = file.seek(SeekFrom::End(0))?;
     let (mut place, mut complete) = (0_u64, 0);
-    while length - place >= 8 {
-        file.seek(SeekFrom::Start(place))?;
-        let mut header = [0; 8];
-        file.read_exact(&mut header)?;
-        let [a, b, c, d, kind @ ..] = header;
-        let size = u64::from(u32::from_be_bytes([a, b, c, d]));
-        let end = place + size;
-        // A power cut may leave zeros.
-        if size < 8 || end > length {
-            break;
-        }
+    while let Some((kind, size)) = box_at(file, place, length)? {
+        place += size;
         if matches!(&kind, b"mdat" | b"mfra") {
-            complete = end;
+            complete = place;
         }
-        place = end;
     }
     Ok(complete)
+}
+
+/// Kind and size of the box at `place` of a file of `length` bytes; `None` without a whole one.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn box_at(
+    file: &mut (impl Read + Seek),
+    place: u64,
+    length: u64,
+) -> io::Result<Option<([u8; 4], u64)>> {
+    if length.saturating_sub(place) < 8 {
+        return Ok(None);
+    }
+    file.seek(SeekFrom::Start(place))?;
+    let mut header = [0; 8];
+    file.read_exact(&mut header)?;
+    let [a, b, c, d, kind @ ..] = header;
+    let size = u64::from(u32::from_be_bytes([a, b, c, d]));
+    // A power cut may leave zeros.
+    Ok((size >= 8 && place + size <= length).then_some((kind, size)))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use jetwatch_archive::{Archive, Item, MediaKind, MediaState, Query};
 use jetwatch_files::OFlags;
-use jetwatch_media::mp4::TIMESCALE;
+use jetwatch_media::mp4::{TIMESCALE, box_at};
 use jetwatch_web::MediaStream;
 
 /// Most files of each kind.
@@ -345,17 +345,6 @@ fn find<'b>(bytes: &'b [u8], path: &[&[u8; 4]]) -> Option<&'b [u8]> {
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
-/// Kind and size of the box at `place`; `None`: there is no whole one.
-fn box_at(file: &mut File, place: u64, length: u64) -> io::Result<Option<([u8; 4], u64)>> {
-    if length.saturating_sub(place) < 8 {
-        return Ok(None);
-    }
-    let header = read_at(file, place, 8)?;
-    let size = u64::from(word(&header, 0).unwrap_or_default());
-    let kind = [header[4], header[5], header[6], header[7]];
-    Ok((size >= 8 && place + size <= length).then_some((kind, size)))
 }
 
 fn read_at(file: &mut File, place: u64, size: u64) -> io::Result<Vec<u8>> {
