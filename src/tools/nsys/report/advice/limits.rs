@@ -10,6 +10,16 @@ use crate::report::metrics::{CaptureMetrics, UnitLoads};
 /// Share of its threads' time from which a stage is the limit.
 pub(super) const BOTTLENECK: f64 = 0.8;
 
+/// What helps secondary networks that are too slow, and its keys.
+pub(super) const SECONDARY_ADVICE: &str =
+    "add workers, use larger batches, infer known objects less often, or leave out small ones";
+pub(super) const SECONDARY_KEYS: &[&str] = &[
+    "secondary[].workers",
+    "secondary[].batch_size",
+    "secondary[].reinfer_interval",
+    "secondary[].min_object",
+];
+
 /// Share of the critical path from which a stage is the limit.
 const PATH_SHARE: f64 = 0.5;
 
@@ -211,13 +221,8 @@ pub(super) const LIMITS: &[Rule] = &[
             Stage::Secondary,
             "secondary networks are the limit: crops wait for them, or are dropped",
         )),
-        advice: "add workers, use larger batches, infer known objects less often, or leave out small ones",
-        keys: &[
-            "secondary[].workers",
-            "secondary[].batch_size",
-            "secondary[].reinfer_interval",
-            "secondary[].min_object",
-        ],
+        advice: SECONDARY_ADVICE,
+        keys: SECONDARY_KEYS,
         stages: &[Stage::Secondary],
     },
 ];

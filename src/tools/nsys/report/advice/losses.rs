@@ -3,6 +3,7 @@
 
 use jetwatch_telemetry::{OutputReport, Stage, thread_names};
 
+use super::limits::{SECONDARY_ADVICE, SECONDARY_KEYS};
 use super::{Evaluate, Rule, percent};
 use crate::report::metrics::CaptureMetrics;
 
@@ -203,13 +204,8 @@ pub(super) const LOSSES: &[Rule] = &[
                 ),
             ))
         }),
-        advice: "add workers, use larger batches, infer known objects less often, or leave out small ones",
-        keys: &[
-            "secondary[].workers",
-            "secondary[].batch_size",
-            "secondary[].reinfer_interval",
-            "secondary[].min_object",
-        ],
+        advice: SECONDARY_ADVICE,
+        keys: SECONDARY_KEYS,
         stages: &[Stage::Secondary],
     },
 ];
