@@ -42,7 +42,7 @@ pub struct Stream {
     pub codec: Option<String>,
     /// Width and height in pixels.
     pub size: Option<[u32; 2]>,
-    /// Most frames in a second.
+    /// Maximum number of frames per second.
     pub frame_rate: Option<f64>,
     /// Frames from one key frame to the next.
     pub key_frame_interval: Option<u32>,

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use percent_encoding::percent_decode_str;
 use rustix::net::sockopt;
 
+use crate::soap::random;
 use crate::{address, xml};
 
 /// The port of WS-Discovery.
@@ -113,7 +114,7 @@ fn ask(
     let mut by_device = BTreeMap::new();
     let mut buffer = vec![0; 64 << 10];
     for (round, at) in ROUNDS.iter().enumerate() {
-        let sent = send_questions(sockets, target, round);
+        let sent = send_questions(sockets, target);
         if by_device.is_empty() {
             sent?;
         }
@@ -135,11 +136,11 @@ fn ask(
 }
 
 /// Asks through each socket with and without a type of device.
-fn send_questions(sockets: &[UdpSocket], target: SocketAddr, round: usize) -> io::Result<()> {
+fn send_questions(sockets: &[UdpSocket], target: SocketAddr) -> io::Result<()> {
     let mut sent = Err(ErrorKind::NotConnected.into());
-    for (number, socket) in sockets.iter().enumerate() {
-        for (kind, types) in [NETWORK_VIDEO, ""].into_iter().enumerate() {
-            let question = question(types, &message_id(round, number, kind));
+    for socket in sockets {
+        for types in [NETWORK_VIDEO, ""] {
+            let question = question(types, &message_id());
             match socket.send_to(question.as_bytes(), target) {
                 Ok(_) => sent = Ok(()),
                 // An interface without an address or without a network; others may have one.
@@ -191,18 +192,9 @@ fn question(types: &str, message_id: &str) -> String {
 }
 
 /// Another for each message, as cameras answer to an identifier once.
-fn message_id(round: usize, socket: usize, kind: usize) -> String {
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    let digits = format!("{:024x}{round:02x}{socket:04x}{kind:02x}", now.as_nanos());
-    let parts = [
-        &digits[..8],
-        &digits[8..12],
-        &digits[12..16],
-        &digits[16..20],
-        &digits[20..],
-    ];
+fn message_id() -> String {
+    let digits: String = random().iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
     parts.join("-")
 }
 

@@ -16,7 +16,7 @@ use crate::{OnvifError, xml};
 /// Time for one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Most bytes of an answer. The profiles of a recorder with 64 channels take half a megabyte.
+/// Maximum length of an answer in bytes. The profiles of a recorder with 64 channels take half a megabyte.
 const ANSWER_BYTES: u64 = 4 << 20;
 
 const WSSE: &str =
@@ -256,8 +256,8 @@ fn is_about_login(fault: &str) -> bool {
     words.iter().any(|word| fault.contains(word))
 }
 
-/// 16 bytes that nobody can guess.
-fn random() -> [u8; 16] {
+/// 16 unpredictable bytes.
+pub(crate) fn random() -> [u8; 16] {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).expect("the system has random numbers");
     bytes
