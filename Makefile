@@ -117,7 +117,7 @@ quantize-test: program quantizer ## Test the INT8 quantizer and the importers of
 	@JETWATCH="$(abspath $(PROGRAM))" .cache/quantize/bin/python -B models/quantize_test.py
 	@JETWATCH="$(abspath $(PROGRAM))" XDG_CACHE_HOME="$(abspath .cache)" .cache/quantize/bin/python -B models/import_test.py
 
-tensorrt-test: ## Prove the calls into TensorRT without a GPU: NVIDIA's real libraries, and doubles of its classes (x86-64; 190 MB of packages).
+tensorrt-test: ## Prove the calls into TensorRT without a GPU: NVIDIA's real libraries, and doubles of its classes (x86-64; 230 MB of packages).
 	@.ci/setup build onnxruntime tensorrt doubles
 	@tests/nvidia_doubles/build --check
 	@JETWATCH_TENSORRT="$(abspath .cache/tensorrt)" ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" cargo test --locked --test detection \

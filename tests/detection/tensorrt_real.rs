@@ -45,6 +45,25 @@ fn rtx() -> Option<Arc<Library>> {
     .clone()
 }
 
+/// TensorRT's lean runtimes: their names, generations of vtables, and versions.
+const LEAN: [(&str, Generation, Version); 2] = [
+    (
+        "libnvinfer_lean.so.11",
+        Generation::Eleven,
+        Version::new(11, 4, 0),
+    ),
+    (
+        "libnvinfer_lean.so.10",
+        Generation::Ten,
+        Version::new(10, 16, 1),
+    ),
+];
+
+fn lean(name: &str) -> Arc<Library> {
+    let path = library(name).expect("JETWATCH_TENSORRT names a folder");
+    Library::open(Some(&path)).expect("it opens")
+}
+
 fn street_nano(precision: &str) -> Vec<u8> {
     let name = format!("models/street-nano/street-nano_{precision}.onnx");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
@@ -67,24 +86,23 @@ fn versions_are_read() {
         (Flavor::Rtx, Generation::Rtx, 1)
     );
     assert!(rtx.can_build());
-    let Some(lean) = library("libnvinfer_lean.so") else {
-        return;
-    };
-    let lean = Library::open(Some(&lean)).expect("it opens");
-    assert_eq!(
-        (lean.flavor(), lean.generation(), lean.version()),
-        (Flavor::Lean, Generation::Eleven, Version::new(11, 4, 0))
-    );
-    let onnx = street_nano("fp32");
-    let error = request(&onnx, Precision::Fp32)
-        .build(&lean)
-        .expect_err("it has no builder");
-    assert!(
-        error
-            .to_string()
-            .contains("cannot build engines; install the full TensorRT"),
-        "{error}"
-    );
+    for (name, generation, version) in LEAN {
+        let lean = lean(name);
+        assert_eq!(
+            (lean.flavor(), lean.generation(), lean.version()),
+            (Flavor::Lean, generation, version)
+        );
+        let onnx = street_nano("fp32");
+        let error = request(&onnx, Precision::Fp32)
+            .build(&lean)
+            .expect_err("it has no builder");
+        assert!(
+            error
+                .to_string()
+                .contains("cannot build engines; install the full TensorRT"),
+            "{error}"
+        );
+    }
 }
 
 #[test]
@@ -208,8 +226,8 @@ fn incompatible_plans_are_rejected_with_tensorrt_message() {
             .expect_err("it cannot run")
             .to_string()
     };
-    let lean = Library::open(library("libnvinfer_lean.so").as_deref()).expect("it opens");
-    for library in [&rtx, &lean] {
+    let [eleven, ten] = LEAN.map(|(name, ..)| lean(name));
+    for library in [&rtx, &eleven, &ten] {
         for plan in [
             &b""[..],
             b"garbage that is no plan, long enough to have a header in it",

@@ -19,13 +19,14 @@ type CreateParser = unsafe extern "C" fn(*mut c_void, *mut c_void, i32) -> *mut 
 
 /// Names that the loader searches for when no path is given. If several are installed, the newest builder is used; the runtimes
 /// that accept only some plans come last.
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 7] = [
     "libnvinfer.so.11",
     "libnvinfer.so.10",
     "libnvinfer.so.8",
     "libnvinfer.so",
     "libtensorrt_rtx.so.1",
     "libnvinfer_lean.so.11",
+    "libnvinfer_lean.so.10",
 ];
 
 /// Names that are searched for, for messages.
