@@ -5,9 +5,7 @@ use crate::support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use jetwatch_config::{Config, EncodingConfig, SourceUri};
@@ -15,7 +13,7 @@ use jetwatch_media::RingUnit;
 use jetwatch_types::{Size, VideoCodec};
 
 use crate::clips::files;
-use support::clips::theora;
+use support::clips::{plugins_without, theora};
 use support::daemon::{Setup, exits, finish, start, stderr, terminate, wait_until_some};
 use support::ffprobe::{decode, probe};
 use support::jetson_elements;
@@ -170,29 +168,6 @@ fn h264_of_a_usb_camera_is_kept_as_it_comes() {
     assert_eq!(decode(&path), (probed.pts.len(), String::new()));
 }
 
-/// A folder with GStreamer's plug-ins but those that encode H.264.
-fn plugins_without_encoders(folder: &Path) -> PathBuf {
-    let output = Command::new("pkg-config")
-        .args(["--variable=pluginsdir", "gstreamer-1.0"])
-        .output()
-        .expect("pkg-config starts");
-    let installed = String::from_utf8(output.stdout).expect("a path");
-    let plugins = folder.join("plugins");
-    fs::create_dir(&plugins).expect("made");
-    for entry in fs::read_dir(installed.trim()).expect("GStreamer is installed") {
-        let path = entry.expect("an entry").path();
-        let name = path
-            .file_name()
-            .expect("a name")
-            .to_string_lossy()
-            .into_owned();
-        if !["x264", "openh264"].iter().any(|word| name.contains(word)) {
-            symlink(&path, plugins.join(name)).expect("linked");
-        }
-    }
-    plugins
-}
-
 /// No other source uses GStreamer, so that the encoder must initialize it.
 #[test]
 fn drawn_scene_alone_is_recorded() {
@@ -207,7 +182,7 @@ fn drawn_scene_alone_is_recorded() {
 #[test]
 fn machine_without_an_encoder_says_so_and_detects() {
     let folder = tempfile::tempdir().expect("a folder");
-    let plugins = plugins_without_encoders(folder.path());
+    let plugins = plugins_without(folder.path(), &["x264", "openh264"]);
     let video = theora(folder.path(), "a.ogv", 320, 180, 30);
     let source = format!("{{name: cam, uri: {}}}", video.display());
     let detector = format!("{{model: {MODEL}, workers: 1}}");

@@ -16,7 +16,7 @@ use gstreamer_video::prelude::*;
 use jetwatch_pixels::Color;
 use jetwatch_types::Size;
 use serde_json::Value;
-use support::clips::mp4;
+use support::clips::{mp4, plugins_without};
 use support::daemon::{
     Setup, Signal, exits, finish, json_lines_config, signal, start, stderr, terminate,
     wait_until_some,
@@ -402,6 +402,29 @@ fn odd_sizes_and_other_files_are_recorded() {
         Some(images.len() as u64)
     );
     assert_eq!(images[0].size, Size::new(162, 122));
+}
+
+/// OpenH264 writes an error to standard error when it is asked for the rest of a stream, as seen on a new Ubuntu 24.04 and Debian 12.
+#[test]
+fn openh264_ends_without_an_error() {
+    let setup = Setup::new(&json_lines_config(&scene((160, 120), 30)));
+    let plugins = plugins_without(&setup.path("."), &["x264"]);
+    if !plugins.join("libgstopenh264.so").exists() {
+        eprintln!("skipped: GStreamer has no plug-in for OpenH264 here");
+        return;
+    }
+    let mut command = setup.command("run");
+    command
+        .env("GST_PLUGIN_SYSTEM_PATH_1_0", &plugins)
+        .env("GST_REGISTRY_1_0", setup.path("registry.bin"))
+        .arg("--record")
+        .arg(setup.path("out.mp4"));
+    let output = finish(&mut command);
+    let printed = stderr(&output);
+    assert!(output.status.success(), "{printed}");
+    assert_has!(printed => "openh264enc");
+    assert!(!printed.contains("[OpenH264]"), "{printed}");
+    assert_eq!(decode_recording(&setup.path("out.mp4")).1.len(), 30);
 }
 
 #[test]

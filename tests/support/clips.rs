@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Small video clips that the tests encode with GStreamer.
 
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -113,4 +115,27 @@ pub fn two_resolutions(
     }
     std::fs::write(&path, stream).expect("the folder is writable");
     path
+}
+
+/// A folder with GStreamer's plug-ins but those whose file names contain one of `words`.
+pub fn plugins_without(folder: &Path, words: &[&str]) -> PathBuf {
+    let output = Command::new("pkg-config")
+        .args(["--variable=pluginsdir", "gstreamer-1.0"])
+        .output()
+        .expect("pkg-config starts");
+    let installed = String::from_utf8(output.stdout).expect("a path");
+    let plugins = folder.join("plugins");
+    fs::create_dir(&plugins).expect("made");
+    for entry in fs::read_dir(installed.trim()).expect("GStreamer is installed") {
+        let path = entry.expect("an entry").path();
+        let name = path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        if !words.iter().any(|word| name.contains(word)) {
+            symlink(&path, plugins.join(name)).expect("linked");
+        }
+    }
+    plugins
 }

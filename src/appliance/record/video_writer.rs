@@ -75,6 +75,9 @@ impl VideoWriter {
             };
             set_if_supported(&compress, property, &value);
         }
+        if encoder.element == "openh264enc" {
+            pass_end_by(&compress);
+        }
         let (muxer, _) = choice.container.muxer();
         let file = make("filesink")?;
         file.set_property("location", &choice.path);
@@ -290,4 +293,22 @@ fn set_if_supported(element: &gst::Element, property: &str, nick: &str) {
         Some(value) => element.set_property_from_value(property, &value),
         None => log::debug!("{} does not support {property}={nick}", element.name()),
     }
+}
+
+/// Passes the end of the stream by the encoder OpenH264, which holds no image at that time: asked for the rest, it writes
+/// `cmInitParaError` to standard error.
+fn pass_end_by(encoder: &gst::Element) {
+    let (Some(sink), Some(src)) = (encoder.static_pad("sink"), encoder.static_pad("src")) else {
+        return;
+    };
+    sink.add_probe(
+        gst::PadProbeType::EVENT_DOWNSTREAM,
+        move |_, info| match info.event() {
+            Some(event) if event.type_() == gst::EventType::Eos => {
+                src.push_event(event.clone());
+                gst::PadProbeReturn::Handled
+            }
+            _ => gst::PadProbeReturn::Ok,
+        },
+    );
 }
