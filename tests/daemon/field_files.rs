@@ -272,28 +272,29 @@ fn files_that_cannot_be_played_say_why() {
 /// Range and matrix come from the bitstream, and from the container where it says more (frigate#1178, NVIDIA/VideoProcessingFramework#209).
 /// Other chroma formats are scaled by elements.
 #[test]
-fn colors_are_those_of_the_stream_for_each_range_and_matrix() {
+fn colors_are_those_of_the_stream_for_each_range_matrix_and_transfer() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let x264 = "libx264 -preset ultrafast";
     let mut wrong = Vec::new();
-    for colors in Colors::all() {
-        for (pixels, codec, endings) in [
-            ("yuv420p", x264, ["h264", "mp4", "mkv", "ts"].as_slice()),
-            (
-                "yuv420p",
-                "libx265 -x265-params log-level=error",
-                &["h265", "mp4"],
-            ),
+    let without_box = format!("{x264} -movflags -write_colr");
+    let x265 = "libx265 -x265-params log-level=error";
+    let of_transfers = Colors::of_other_transfers().map(|colors| (colors, 3));
+    for (colors, rows) in Colors::all().map(|colors| (colors, 7)).chain(of_transfers) {
+        let kinds = [
+            ("yuv420p", x264, ["h264", "mp4"].as_slice()),
+            ("yuv420p", &without_box, &["without-box.mp4"]),
+            ("yuv420p10le", x264, &["mp4"]),
+            ("yuv420p", x265, &["h265", "265.mp4"]),
+            ("yuv420p", x264, &["mkv", "ts"]),
             ("yuv422p", x264, &["mp4"]),
             ("yuv444p", x264, &["mkv"]),
-            ("yuv420p10le", x264, &["mp4"]),
-        ] {
+        ];
+        for (pixels, codec, endings) in kinds.into_iter().take(rows) {
             for ending in endings {
-                let name = format!("{colors}-{pixels}-{}.{ending}", &codec[..7]);
-                let path = folder.path().join(name);
+                let path = folder.path().join(format!("{colors}-{pixels}.{ending}"));
                 colors.make(pixels, codec, &path);
                 let frames = frames_of(&file(&path));
-                wrong.extend(Colors::differences(&path, frames[2].color));
+                wrong.extend(colors.differences(&path, pixels, frames[2].color, 2.0));
             }
         }
     }

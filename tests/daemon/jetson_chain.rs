@@ -269,11 +269,17 @@ fn colors_are_right_on_each_unit_for_each_range_and_matrix() {
             let collector = Collector::start_on(&machine.root(), &config, usize::MAX);
             let (frames, plan) = collector.frames_and_plan();
             let units = units_by_step(&plan);
-            let is_plain = path == &by_cpu && colors.to_string() == "bt601-tv";
+            let is_plain = path == &by_cpu && colors.to_string() == "bt601-smpte170m-tv";
             let scaler = if is_plain { Vic } else { scaler };
             assert!(units.contains(&(Decode, decoder)), "{colors} {plan}");
             assert!(units.contains(&(Scale, scaler)), "{colors} {plan}");
-            wrong.extend(Colors::differences(path, frames[2].color));
+            let pixels = if path == &by_cpu {
+                "yuv422p"
+            } else {
+                "yuv420p"
+            };
+            // The double of the VIC converts as GStreamer does, up to 3.8 levels below for this color.
+            wrong.extend(colors.differences(path, pixels, frames[2].color, 4.0));
         }
     }
     assert_eq!(wrong, Vec::<String>::new());

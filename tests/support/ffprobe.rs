@@ -146,20 +146,33 @@ pub struct Colors {
 
 impl std::fmt::Display for Colors {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}-{}", self.matrix, self.range)
+        write!(f, "{}-{}-{}", self.matrix, self.told[2], self.range)
     }
 }
 
 impl Colors {
     /// Each matrix with each range.
     pub fn all() -> impl Iterator<Item = Self> {
-        [
+        Self::in_each_range([
             ("bt601", ["smpte170m", "smpte170m", "smpte170m"]),
             ("bt709", ["bt709", "bt709", "bt709"]),
             ("bt2020", ["bt2020nc", "bt2020", "bt709"]),
-        ]
-        .into_iter()
-        .flat_map(|(matrix, told)| {
+        ])
+    }
+
+    /// The same with other transfers, which do not change pixels.
+    pub fn of_other_transfers() -> impl Iterator<Item = Self> {
+        Self::in_each_range([
+            ("bt601", ["bt470bg", "bt470bg", "gamma28"]),
+            ("bt709", ["bt709", "bt709", "iec61966-2-1"]),
+            ("bt2020", ["bt2020nc", "bt2020", "bt2020-10"]),
+        ])
+    }
+
+    fn in_each_range(
+        matrices: [(&'static str, [&'static str; 3]); 3],
+    ) -> impl Iterator<Item = Self> {
+        matrices.into_iter().flat_map(|(matrix, told)| {
             ["tv", "pc"].map(|range| Self {
                 matrix,
                 told,
@@ -185,22 +198,60 @@ impl Colors {
         );
     }
 
-    /// Where a color (blue, green, red) of an image of the clip is more than three levels from that of ffmpeg's exact conversion. The fast
-    /// ones of GStreamer and ffmpeg are up to three levels below.
-    pub fn differences(path: &Path, [blue, green, red]: [f32; 3]) -> Option<String> {
-        let raw = path.with_extension("rgb");
-        let arguments = format!(
-            "-i {} -frames:v 1 -sws_flags accurate_rnd+full_chroma_int -f rawvideo -pix_fmt rgb24",
-            path.display()
+    /// Where a color (blue, green, red) of an image of the clip, of which `pixels` is ffmpeg's format, is more than `most` levels from the
+    /// definition of its matrix.
+    pub fn differences(
+        self,
+        path: &Path,
+        pixels: &str,
+        found: [f32; 3],
+        most: f32,
+    ) -> Option<String> {
+        let raw = path.with_extension("raw");
+        ffmpeg(
+            &format!("-i {} -frames:v 1 -f rawvideo", path.display()),
+            &raw,
         );
-        ffmpeg(&arguments, &raw);
         let bytes = std::fs::read(raw).expect("an image");
-        let wanted = [0, 1, 2].map(|channel| f32::from(bytes[channel]));
-        let apart = [red - wanted[0], green - wanted[1], blue - wanted[2]];
-        let is_wrong = apart.iter().any(|level| level.abs() > 3.0);
+        let (depth, bytes_per_value) = if pixels.ends_with("10le") {
+            (4.0, 2)
+        } else {
+            (1.0, 1)
+        };
+        let chroma = match pixels {
+            _ if pixels.contains("444") => 320 * 240,
+            _ if pixels.contains("422") => 320 * 240 / 2,
+            _ => 320 * 240 / 4,
+        };
+        let [luma, blue, red] = [0, 320 * 240, 320 * 240 + chroma].map(|index| {
+            let high = bytes
+                .get(index * bytes_per_value + 1)
+                .filter(|_| depth > 1.0);
+            let low = bytes[index * bytes_per_value];
+            f32::from(u16::from(low) | u16::from(*high.unwrap_or(&0)) << 8)
+        });
+        let (black, white, spread) = match self.range {
+            "pc" if depth > 1.0 => (0.0, 1023.0, 1023.0),
+            "pc" => (0.0, 255.0, 255.0),
+            _ => (16.0 * depth, 219.0 * depth, 224.0 * depth),
+        };
+        let (of_red, of_blue) = match self.matrix {
+            "bt601" => (0.299, 0.114),
+            "bt709" => (0.2126, 0.0722),
+            _ => (0.2627, 0.0593),
+        };
+        let luma = (luma - black) / white;
+        let color = |value: f32, weight: f32| {
+            luma + (value - 128.0 * depth) / spread * 2.0 * (1.0 - weight)
+        };
+        let (blue, red) = (color(blue, of_blue), color(red, of_red));
+        let green = (luma - of_blue * blue - of_red * red) / (1.0 - of_blue - of_red);
+        let wanted = [blue, green, red].map(|value| 255.0 * value.clamp(0.0, 1.0));
+        let apart = [0, 1, 2].map(|channel| found[channel] - wanted[channel]);
+        let is_wrong = apart.iter().any(|level| level.abs() > most);
         is_wrong.then(|| {
             let name = path.file_name().unwrap_or_default().display();
-            format!("{name}: {apart:.0?}")
+            format!("{name}: {apart:.1?}")
         })
     }
 }

@@ -34,11 +34,50 @@ fn sampled(plane: Plane<'_>, from: Size, to: Size, column: u32, row: u32) -> i32
     (between(left) * (256 - weight) + between(left + 1) * weight) / 256
 }
 
-/// The upper 16 bits of the product of a factor and a number both of whose bytes are the difference of `value` from 128.
-fn rounded_product(value: i32, factor: f64) -> i32 {
-    let byte = (value ^ 0x80) as u8;
-    let number = i16::from_le_bytes([byte, byte]);
-    (i32::from(number) * (factor * 256.0).round_ties_even() as i32) >> 16
+/// Blue, green and red of a pixel by the definition of Y'CbCr.
+fn exact([luma, blue, red]: [i32; 3], colors: YuvColors) -> [f64; 3] {
+    let (black, white, spread) = match colors.full_range {
+        true => (0, 255.0, 255.0),
+        false => (16, 219.0, 224.0),
+    };
+    let luma = f64::from(luma - black) / white;
+    let [blue, red] = [(blue, colors.blue), (red, colors.red)]
+        .map(|(value, weight)| luma + f64::from(value - 128) / spread * 2.0 * (1.0 - weight));
+    let green = (luma - colors.blue * blue - colors.red * red) / (1.0 - colors.blue - colors.red);
+    [blue, green, red].map(|value| (255.0 * value).clamp(0.0, 255.0))
+}
+
+#[test]
+fn colors_are_within_one_level_of_the_exact_formula() {
+    let mut largest = 0.0_f64;
+    for (red, blue) in [(0.299, 0.114), (0.2126, 0.0722), (0.2627, 0.0593)] {
+        for full_range in [false, true] {
+            let colors = YuvColors {
+                red,
+                blue,
+                full_range,
+            };
+            // Each luma with each pair of every fifth blue and red difference.
+            let size = Size::new(512, 2);
+            let mut scaler = I420Scaler::new(size, size, colors).expect("a supported size");
+            let luma: Vec<u8> = (0..1024).map(|index| (index / 2 % 256) as u8).collect();
+            let mut result = vec![0; 1024 * PIXEL_BYTES];
+            for (u, v) in (0..52 * 52).map(|pair| (pair / 52 * 5, pair % 52 * 5)) {
+                let planes = [luma.as_slice(), &[u as u8; 256], &[v as u8; 256]];
+                let planes = planes.map(|bytes| Plane {
+                    bytes,
+                    stride: bytes.len().min(512),
+                });
+                scaler.scale(planes, &mut result);
+                for (pixel, luma) in result.as_chunks::<PIXEL_BYTES>().0.iter().zip(0_i32..) {
+                    for (value, exact) in pixel.iter().zip(exact([luma / 2 % 256, u, v], colors)) {
+                        largest = largest.max((f64::from(*value) - exact).abs());
+                    }
+                }
+            }
+        }
+    }
+    assert!(largest < 1.0, "{largest}");
 }
 
 #[test]
@@ -87,36 +126,18 @@ fn i420_scaler_matches_naive_reference() {
                 baseline == result,
                 "{from} to {to}: other pixels with the instructions of every CPU"
             );
-            let (luma, spread) = match full_range {
-                true => (1.0, 1.0),
-                false => (255.0 / 219.0, 255.0 / 224.0),
-            };
-            let green = 1.0 - colors.red - colors.blue;
             let (pixels, _) = result.as_chunks::<PIXEL_BYTES>();
             for (index, pixel) in (0_u32..).zip(pixels) {
                 let (x, y) = (index % to.width, index / to.width);
                 let at =
                     |plane: usize| sampled(planes[plane], chroma, chroma_size(to), x / 2, y / 2);
-                let (u, v) = (at(1), at(2));
-                let luma = rounded_product(sampled(planes[0], from, to, x, y), luma);
-                let limit = |sum: i32| (sum + 128).clamp(0, 255) as u8;
-                let expected = [
-                    limit(luma + rounded_product(u, 2.0 * (1.0 - colors.blue) * spread)),
-                    limit(
-                        luma + rounded_product(
-                            u,
-                            -2.0 * (1.0 - colors.blue) * colors.blue / green * spread,
-                        ) + rounded_product(
-                            v,
-                            -2.0 * (1.0 - colors.red) * colors.red / green * spread,
-                        ),
-                    ),
-                    limit(luma + rounded_product(v, 2.0 * (1.0 - colors.red) * spread)),
-                    255,
-                ];
-                assert_eq!(
-                    *pixel, expected,
-                    "{from} to {to} at {x},{y}, full range {full_range}"
+                let luma = sampled(planes[0], from, to, x, y);
+                let wanted = exact([luma, at(1), at(2)], colors);
+                let is_near =
+                    |(value, wanted): (&u8, f64)| (f64::from(*value) - wanted).abs() < 1.0;
+                assert!(
+                    pixel.iter().zip(wanted).all(is_near) && pixel[3] == 255,
+                    "{from} to {to} at {x},{y}, full range {full_range}: {pixel:?} for {wanted:?}"
                 );
             }
         }

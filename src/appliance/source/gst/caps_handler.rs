@@ -15,7 +15,7 @@ use jetwatch_types::{PixelAspect, Region, Size};
 
 use super::diagnostics::SessionDiagnostics;
 use super::orientation::{self, Orientation};
-use super::own_scaling;
+use super::own_scaling::{self, OwnScaling};
 use super::scaler_elements::{AttachPoints, ScalerElements, format_of};
 use super::skip_probe::CapsInfo;
 
@@ -141,10 +141,8 @@ impl CapsHandler {
             Some(_) => plan_full_size(&from, &scalers)?,
             None => Vec::new(),
         };
-        let planned = |steps: &[ConvertStep]| match orientation {
-            Some(_) => None,
-            None => own_scaling::plan(&caps, steps),
-        };
+        let planned =
+            |steps: &[ConvertStep]| own_scaling::plan(&caps, steps, orientation.is_some());
         let own_scaling = planned(&plan.steps);
         let full_scaling = planned(&full_steps);
         let info = CapsInfo {
@@ -168,21 +166,23 @@ impl CapsHandler {
         }
         self.diagnostics.set_own_scaling(own_scaling);
         let rotate = orientation.map(|orientation| (orientation, from.clone()));
-        let accepted = own_scaling::accepted_caps(own_scaling.is_some());
-        self.attach_points.accept(accepted);
-        match own_scaling {
-            Some(_) => self.elements.bypass(&self.attach_points)?,
-            None => self
+        let accept = |points: &AttachPoints, own: Option<OwnScaling>, is_full| {
+            let from = own.map(|_| caps.as_ref());
+            points.accept(own_scaling::accepted_caps(from, is_full));
+            own.is_some_and(|own| own.is_alone)
+        };
+        match accept(&self.attach_points, own_scaling, false) {
+            true => self.elements.bypass(&self.attach_points)?,
+            false => self
                 .elements
                 .reconfigure(plan.steps, rotate.clone(), &self.attach_points)?,
         }
         let Some((elements, attach_points)) = &mut self.full_size else {
             return Ok(());
         };
-        attach_points.accept(own_scaling::accepted_full_caps(full_scaling.is_some()));
-        match full_scaling {
-            Some(_) => elements.bypass(attach_points),
-            None => elements.reconfigure(full_steps, rotate, attach_points),
+        match accept(attach_points, full_scaling, true) {
+            true => elements.bypass(attach_points),
+            false => elements.reconfigure(full_steps, rotate, attach_points),
         }
     }
 

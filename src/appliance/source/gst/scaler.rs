@@ -3,8 +3,8 @@
 //!
 //! `entry → steps → appsink`, with no queue in between: all of it runs on the thread that pushes the decoded buffer. The source
 //! size in the newest caps at the entry is therefore exactly that of the buffer that arrives at the sink, also when the
-//! resolution changes within a stream. [`CapsHandler`] selects the steps when the caps arrive; where [`own_scaling`] does their
-//! work, there are none.
+//! resolution changes within a stream. [`CapsHandler`] selects the steps when the caps arrive; where [`own_scaling`] does all of
+//! their work, there are none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -141,7 +141,7 @@ pub(super) fn add(
     sink.set_property("sync", false);
     sink.set_property("enable-last-sample", false);
     sink.set_property("max-buffers", 1_u32);
-    sink.set_caps(Some(&own_scaling::accepted_caps(false)));
+    sink.set_caps(Some(&own_scaling::accepted_caps(None, false)));
     if let Some(pad) = sink.static_pad("sink") {
         own_scaling::offer_padded_buffers(&pad, || true);
     }
@@ -167,7 +167,9 @@ pub(super) fn add(
                 full_scaling,
                 ..
             } = *caps_info.lock();
-            own_scaling.is_some() && full_scaling.is_some()
+            [own_scaling, full_scaling]
+                .iter()
+                .all(|it| it.is_some_and(|it| it.is_alone))
         });
     }
     let mut caps_handler = CapsHandler::new(

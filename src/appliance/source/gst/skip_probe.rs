@@ -31,7 +31,7 @@ pub(super) struct CapsInfo {
     pub(super) crop: Option<Crop>,
     /// Shape of the pixels of the whole image.
     pub(super) pixels: PixelAspect,
-    /// The scaling of the images at the sink; `None`: elements have scaled them.
+    /// What is left to do with the images at the sink; `None`: elements have done all.
     pub(super) own_scaling: Option<OwnScaling>,
     /// The same for full images.
     pub(super) full_scaling: Option<OwnScaling>,

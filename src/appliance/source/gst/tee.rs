@@ -58,7 +58,7 @@ impl ImageTee {
         // One thread feeds both branches; it waits in the main branch's sink until the pipeline plays. If the pipeline also waited
         // for an image here, it would never play.
         sink.set_property("async", false);
-        sink.set_caps(Some(&own_scaling::accepted_full_caps(false)));
+        sink.set_caps(Some(&own_scaling::accepted_caps(None, true)));
         pipeline
             .add_many([&tee, &main_branch, &entry, sink.upcast_ref()])
             .map_err(failed)?;

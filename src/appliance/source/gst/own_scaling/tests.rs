@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Own scaling against GStreamer's elements: the pixels must be the same.
+//! Own scaling against GStreamer's element: the pixels must be the same.
 
 use gstreamer_app::{AppSink, AppSrc};
 
 use super::*;
-use crate::gst::sample::SampleReader;
 use jetwatch_types::SplitMix64;
 
 fn caps(size: Size, colorimetry: &str) -> gst::Caps {
@@ -40,12 +39,11 @@ fn noise(caps: &gst::Caps, seed: u64) -> gst::Buffer {
     gst::Buffer::from_slice(bytes)
 }
 
-/// The image that `videoscale` and `videoconvert` make of `buffer`, and the sample for own scaling.
-fn scaled_by_elements(caps: &gst::Caps, buffer: &gst::Buffer, to: Size) -> (Image, gst::Sample) {
+/// The image that `videoscale` makes of `buffer`.
+fn scaled_by_elements(caps: &gst::Caps, buffer: &gst::Buffer, to: Size) -> gst::Sample {
     let Size { width, height } = to;
     let pipeline = gst::parse::launch(&format!(
-        "appsrc name=source ! videoscale add-borders=false ! video/x-raw,width={width},height={height} ! videoconvert \
-         ! video/x-raw,format=BGRx ! appsink name=sink sync=false"
+        "appsrc name=source ! videoscale add-borders=false ! video/x-raw,width={width},height={height} ! appsink name=sink sync=false"
     ))
     .expect("a pipeline")
     .downcast::<gst::Pipeline>()
@@ -59,14 +57,12 @@ fn scaled_by_elements(caps: &gst::Caps, buffer: &gst::Buffer, to: Size) -> (Imag
     source.push_buffer(buffer.clone()).expect("it is accepted");
     source.end_of_stream().expect("it is accepted");
     let sample = sink.pull_sample().expect("an image");
-    let image = SampleReader::for_system_memory().read(&sample);
     pipeline.set_state(gst::State::Null).expect("it stops");
-    let raw = gst::Sample::builder().buffer(buffer).caps(caps).build();
-    (image.expect("it is complete"), raw)
+    sample
 }
 
 #[test]
-fn own_scaling_equals_videoscale_and_videoconvert() {
+fn own_scaling_equals_videoscale() {
     crate::gst::init("*:1").expect("GStreamer starts");
     let sizes = [
         ((480, 360), (416, 312)),
@@ -84,9 +80,21 @@ fn own_scaling_equals_videoscale_and_videoconvert() {
         for colorimetry in colorimetries.into_iter().skip(index % 2) {
             let (from, to) = (Size::new(w, h), Size::new(to_w, to_h));
             let caps = caps(from, colorimetry);
-            let (expected, raw) = scaled_by_elements(&caps, &noise(&caps, 7 + index as u64), to);
-            let scaling = plan(&caps, &[step(to)]).expect("a supported size");
-            let found = reader.read(&raw, scaling).expect("the buffer is complete");
+            let buffer = noise(&caps, 7 + index as u64);
+            let raw = gst::Sample::builder().buffer(&buffer).caps(&caps).build();
+            let scaling = plan(&caps, &[step(to)], false).expect("a matrix");
+            assert!(scaling.is_alone);
+            let mut read = |sample: &gst::Sample, scaling| {
+                reader
+                    .read(sample, scaling)
+                    .expect("the buffer is complete")
+            };
+            let found = read(&raw, scaling);
+            let only_colors = OwnScaling {
+                from: to,
+                ..scaling
+            };
+            let expected = read(&scaled_by_elements(&caps, &buffer, to), only_colors);
             assert_eq!(found.size, expected.size);
             for row in 0..to.height {
                 let width = to.width as usize * PIXEL_BYTES;
@@ -101,24 +109,49 @@ fn own_scaling_equals_videoscale_and_videoconvert() {
 fn other_images_are_left_to_elements() {
     crate::gst::init("*:1").expect("GStreamer starts");
     let (from, to) = (Size::new(480, 360), Size::new(416, 312));
-    let is_own = |caps: &gst::Caps, steps: &[ConvertStep]| plan(caps, steps).is_some();
+    let is_alone =
+        |caps: &gst::Caps, steps: &[ConvertStep]| Some(plan(caps, steps, false)?.is_alone);
     let good = caps(from, "bt709");
-    assert!(is_own(&good, &[step(to)]));
+    assert_eq!(is_alone(&good, &[step(to)]), Some(true));
+    assert!(
+        plan(&good, &[step(to)], true).is_some_and(|it| !it.is_alone),
+        "it is rotated"
+    );
     let with = |name: &str, value: &str| {
         let mut caps = good.clone();
         caps.make_mut().set(name, value);
         caps
     };
-    assert!(!is_own(&with("format", "NV12"), &[step(to)]));
-    assert!(!is_own(&with("interlace-mode", "interleaved"), &[step(to)]));
-    assert!(!is_own(&with("colorimetry", "smpte240m"), &[step(to)]));
-    assert!(!is_own(&good, &[step(Size::new(640, 480))]), "it grows");
+    let interlaced = with("interlace-mode", "interleaved");
+    let cropped = ConvertStep {
+        crop: Some(crate::convert_plan::CropOf {
+            crop: jetwatch_types::Crop {
+                left: 0,
+                top: 0,
+                size: from,
+            },
+            of: from,
+        }),
+        ..step(to)
+    };
+    // Their colors are converted here.
+    for (caps, step) in [
+        (&with("format", "NV12"), step(to)),
+        (&with("format", "Y444"), step(to)),
+        (&interlaced, step(to)),
+        (&good, step(Size::new(640, 480))),
+        (&good, cropped),
+    ] {
+        assert_eq!(is_alone(caps, &[step]), Some(false), "{caps}");
+    }
+    let rgb = with("format", "BGRx");
+    assert_eq!(is_alone(&rgb, &[step(to)]), None);
     let on_vic = ConvertStep {
         unit: VideoUnit::Vic,
         ..step(to)
     };
-    assert!(!is_own(&good, &[on_vic]));
-    assert!(!is_own(&good, &[step(from), step(to)]), "two steps");
+    assert_eq!(is_alone(&good, &[on_vic]), None);
+    assert_eq!(is_alone(&good, &[step(from), step(to)]), None, "two steps");
 }
 
 #[test]
@@ -126,7 +159,7 @@ fn short_buffer_is_refused() {
     crate::gst::init("*:1").expect("GStreamer starts");
     let (from, to) = (Size::new(480, 360), Size::new(416, 312));
     let caps = caps(from, "bt709");
-    let scaling = plan(&caps, &[step(to)]).expect("a supported size");
+    let scaling = plan(&caps, &[step(to)], false).expect("a supported size");
     let whole = VideoInfo::from_caps(&caps).expect("caps of video").size();
     let mut reader = ScalingReader::default();
     let mut read = |bytes: usize| {
