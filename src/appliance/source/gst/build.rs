@@ -14,6 +14,7 @@ use gstreamer::prelude::*;
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 
+use crate::convert_plan::VideoFormat;
 use crate::elements::make;
 use crate::pacer::Pacer;
 use crate::{SourceContext, SourceError};
@@ -56,7 +57,8 @@ pub(super) struct BuiltPipeline {
     pub(super) _relay: Option<DigestRelay>,
 }
 
-/// Builds the pipeline of a source; `relays`: its RTSP camera takes Digest with SHA-256 only.
+/// Builds the pipeline of a source; `relays`: its RTSP camera takes Digest with SHA-256 only;
+/// `logged_format`: see [`SessionDiagnostics::new`].
 ///
 /// # Errors
 /// An element is missing or elements cannot be linked, or this machine cannot open the source.
@@ -64,12 +66,13 @@ pub(super) fn build(
     config: &SourceConfig,
     context: &SourceContext,
     relays: bool,
+    logged_format: &Arc<Mutex<Option<VideoFormat>>>,
 ) -> Result<BuiltPipeline, SourceError> {
     let uri = &config.uri;
     let pipeline = gst::Pipeline::with_name(&context.name);
     decode::keep_colors_of_jpeg(&pipeline);
     let hardware = VideoHardware::detect(&context.machine);
-    let diagnostics = Arc::new(SessionDiagnostics::default());
+    let diagnostics = Arc::new(SessionDiagnostics::new(logged_format));
     let capture = EncodedCapture::of(context);
     let encoder = capture
         .clone()

@@ -152,8 +152,8 @@ impl CapsHandler {
             own_scaling,
             full_scaling,
         };
-        let before = std::mem::replace(&mut *self.caps_info.lock(), info);
-        if before.size != size {
+        *self.caps_info.lock() = info;
+        if self.diagnostics.is_new_format(&from) {
             log::info!(source = self.context.name.as_str(), size:%, inner:%; "video format {caps}");
         }
         if let Some(note) = plan.note {

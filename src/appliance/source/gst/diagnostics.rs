@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::convert_plan::VideoFormat;
+
 use super::codec_threads::CodecThreads;
 use super::own_scaling::OwnScaling;
 
@@ -20,11 +22,26 @@ pub(super) struct SessionDiagnostics {
     video_streams: AtomicUsize,
     is_hardware_fed: AtomicBool,
     own_scaling: Mutex<Option<OwnScaling>>,
+    /// The video format that was logged last, in this session or an earlier one.
+    logged_format: Arc<Mutex<Option<VideoFormat>>>,
     /// Threads of the software decoder.
     pub(super) codec_threads: Arc<CodecThreads>,
 }
 
 impl SessionDiagnostics {
+    /// For a session of a source that keeps `logged_format` from one to the next.
+    pub(super) fn new(logged_format: &Arc<Mutex<Option<VideoFormat>>>) -> Self {
+        Self {
+            logged_format: Arc::clone(logged_format),
+            ..Self::default()
+        }
+    }
+
+    /// Whether `format` is to be logged: it is not the last one that was.
+    pub(super) fn is_new_format(&self, format: &VideoFormat) -> bool {
+        self.logged_format.lock().replace(format.clone()).as_ref() != Some(format)
+    }
+
     /// Adds the media type of a stream that is not the video.
     pub(super) fn add_other_stream(&self, media_type: String) {
         let mut others = self.other_streams.lock();

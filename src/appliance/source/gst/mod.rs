@@ -188,7 +188,8 @@ impl Source for GstSource {
         build::check_source(&self.config.uri, context, &self.late)?;
         let mut is_first = true;
         loop {
-            let built = build::build(&self.config, context, self.needs_relay)?;
+            let format = &self.kept.logged_format;
+            let built = build::build(&self.config, context, self.needs_relay, format)?;
             let (late, kept) = (&self.late, &mut self.kept);
             let announce = || {
                 if is_first {

@@ -2,12 +2,15 @@
 //! One session with a GStreamer pipeline: starts it, watches its bus, and stops it on every exit path.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
+use parking_lot::Mutex;
 
+use crate::convert_plan::VideoFormat;
 use crate::cut_file::{self, Cut};
 use crate::{POLL_INTERVAL, SessionEnd, SourceContext, SourceError};
 use jetwatch_config::{RtspTransport, SourceConfig, SourceUri};
@@ -45,6 +48,8 @@ pub(super) struct Kept {
     log: FailureLog,
     /// The plan of the newest session, with its notes: it is logged once, and when it changes.
     plan: String,
+    /// The video format that was logged last.
+    pub(super) logged_format: Arc<Mutex<Option<VideoFormat>>>,
     /// It was looked whether the file is cut.
     is_whole_known: bool,
 }
