@@ -87,6 +87,16 @@ fn every_frame_that_ffmpeg_shows_is_delivered() {
             test("160x90:r=25:d=1 -c:v libvpx-vp9 -cpu-used 8"),
         ),
         (
+            "nvidia-vaapi-driver#170",
+            "alpha9.webm",
+            test("160x90:r=25:d=1,format=yuva420p -c:v libvpx-vp9 -cpu-used 8"),
+        ),
+        (
+            "nvidia-vaapi-driver#170",
+            "alpha8.webm",
+            test("160x90:r=25:d=1,format=yuva420p -c:v libvpx -cpu-used 8 -auto-alt-ref 0"),
+        ),
+        (
             "dusty-nv/jetson-utils#66",
             "camera.mjpeg",
             as_drawn("-c:v mjpeg -pix_fmt yuvj420p"),

@@ -146,7 +146,10 @@ fn on_elements(
     let codec_threads = Arc::clone(codec_threads);
     bin.connect_element_added(move |_, element| {
         if is_class(element, &["Demuxer"]) {
-            element.connect_pad_added(|_, pad| take_data_while_unlinked(pad));
+            element.connect_pad_added(|_, pad| {
+                take_data_while_unlinked(pad);
+                leave_out_alpha(pad);
+            });
         }
         if is_class(element, &["Parser", "Video"]) {
             take_colors_of_bitstream(element);
@@ -201,6 +204,19 @@ fn take_data_while_unlinked(pad: &gst::Pad) {
         true => gst::PadProbeReturn::Remove,
         false => gst::PadProbeReturn::Drop,
     });
+}
+
+/// Lets decoders take VP8 and VP9 with transparency, as if it had none: `decodebin` finds no decoder for it where only some formats are wanted.
+fn leave_out_alpha(pad: &gst::Pad) {
+    let Some(mut caps) = pad.current_caps() else {
+        return;
+    };
+    if caps.iter().any(|stream| stream.has_field("codec-alpha")) {
+        let streams = caps.make_mut().iter_mut();
+        streams.for_each(|stream| stream.remove_field("codec-alpha"));
+        let stored = pad.store_sticky_event(&gst::event::Caps::new(&caps));
+        log::debug!("{} without its transparency: {stored:?}", pad.name());
+    }
 }
 
 /// Takes the colors that a container describes out of the caps before `parser`, which then names those of the bitstream. A demuxer for
