@@ -129,6 +129,103 @@ fn rtsp_cameras_with_faults_deliver_whole_frames_without_a_reconnect() {
     }
 }
 
+/// Descriptions and their headers as cameras write them.
+#[test]
+fn descriptions_that_are_not_as_they_should_be_are_read() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let stream = bright_stream(folder.path(), 4, FPS);
+    let cases: &[(&str, Fault)] = &[
+        (
+            "go2rtc#2316: a port and an address that are none",
+            Fault::Description(&[(
+                "m=video 0 RTP/AVP 96\r\n",
+                "m=video -1353744643 RTP/AVP 96\r\nc=IN IP4 '&\u{fffd}\u{fffd}\r\n",
+            )]),
+        ),
+        (
+            "go2rtc#2245 go2rtc#679: three lines",
+            Fault::Description(&[(
+                "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=camera\r\nt=0 0\r\na=control:*\r\n",
+                "",
+            )]),
+        ),
+        (
+            "go2rtc#1278: media of a kind that is none",
+            Fault::Description(&[(
+                "a=control:track1\r\n",
+                "a=control:track1\r\nm=vana 0 RTP/AVP 107\r\na=control:track3\r\n",
+            )]),
+        ),
+        (
+            "go2rtc#1663: metadata, and lines that are cut",
+            Fault::Description(&[(
+                "a=control:track1\r\n",
+                "a=control:track1\r\na=recvonly\r\nm=application 0 RTP/AVP 107\r\nc=IN\r\na=control:track3\r\na=rtpmap:107 vnd.onvif.metadata/90000\r\na=fmtp:107 DecoderTag=h3c-v3 RTCP=0\r\na=recvonly\r\n",
+            )]),
+        ),
+        (
+            "go2rtc#708: media of a maker's own",
+            Fault::Description(&[(
+                "a=control:track1\r\n",
+                "a=control:track1\r\nm=application/MERCURY 0 RTP/AVP smart/1/90000\r\na=rtpmap:95 MERCURY/90000\r\na=control:track3\r\n",
+            )]),
+        ),
+        (
+            "mediamtx#2762: an origin without an address",
+            Fault::Description(&[(
+                "o=- 1 1 IN IP4 127.0.0.1",
+                "o=Channel1 3910280086 3910366486 IN IP4",
+            )]),
+        ),
+        (
+            "mediamtx#2473: no name",
+            Fault::Description(&[("s=camera\r\n", "")]),
+        ),
+        (
+            "mediamtx#5033: a connection that is cut",
+            Fault::Description(&[("t=0 0\r\n", "c=IN \r\nt=0 0\r\n")]),
+        ),
+        (
+            "mediamtx#2348: parameter sets that are none",
+            Fault::Description(&[("sprop-parameter-sets=", "sprop-parameter-sets=AAAAAQ==,")]),
+        ),
+        (
+            "go2rtc#208: rtsp:// twice",
+            Fault::DescriptionHeaders(
+                "Content-Base: rtsp://rtsp://HOST/live/\r\nContent-Type: application/sdp\r\n",
+            ),
+        ),
+        (
+            "moonfire-nvr#356: no rtsp://",
+            Fault::DescriptionHeaders(
+                "Content-Base: HOST/live/\r\nContent-Type: application/sdp\r\n",
+            ),
+        ),
+        (
+            "moonfire-nvr#300: no type",
+            Fault::DescriptionHeaders("Content-Base: rtsp://HOST/live/\r\n"),
+        ),
+    ];
+    let running = cases.iter().map(|(what, fault)| {
+        let camera = RtspCamera::start(&stream, &[*fault]);
+        let source = Collector::start(&config(rtsp(camera.uri(), None)), usize::MAX);
+        (what, source, camera)
+    });
+    let mut wrong = Vec::new();
+    for (what, source, _camera) in running.collect::<Vec<_>>() {
+        wait_until_some("frames, or a reason", || {
+            let is_over = source.count() >= FPS as usize || !source.offline_reasons().is_empty();
+            is_over.then_some(())
+        });
+        let reasons = source.offline_reasons();
+        if !reasons.is_empty() {
+            wrong.push(format!("{what}: {reasons:?}"));
+        }
+        check_whole(&source.stop().0, what);
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
 #[test]
 fn refusals_of_rtsp_cameras_say_what_to_set() {
     let folder = tempfile::tempdir().expect("a temporary folder");

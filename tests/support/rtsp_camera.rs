@@ -49,6 +49,10 @@ pub enum Fault {
     Late(Duration),
     /// No parameter sets in the description.
     NoParameterSets,
+    /// The description is another one in these parts.
+    Description(&'static [(&'static str, &'static str)]),
+    /// Headers of the description, in place of Content-Base and Content-Type; `HOST` stands for its address.
+    DescriptionHeaders(&'static str),
     /// The answer to DESCRIBE.
     Describe(u16),
     /// It sends over UDP only.
@@ -283,10 +287,15 @@ fn serve(
                 match refused {
                     Some(status) => reply(&format!("{status} No"), "", "")?,
                     None => {
-                        let base = format!(
-                            "Content-Base: rtsp://127.0.0.1:{port}/live/\r\nContent-Type: application/sdp\r\n"
-                        );
-                        reply("200 OK", &base, &stream.description())?;
+                        let headers = stream.faults.iter().find_map(|fault| match fault {
+                            Fault::DescriptionHeaders(headers) => Some(*headers),
+                            _ => None,
+                        });
+                        let usual =
+                            "Content-Base: rtsp://HOST/live/\r\nContent-Type: application/sdp\r\n";
+                        let host = format!("127.0.0.1:{port}");
+                        let headers = headers.unwrap_or(usual).replace("HOST", &host);
+                        reply("200 OK", &headers, &stream.description())?;
                     }
                 }
             }
@@ -369,7 +378,16 @@ impl Stream {
             false => String::new(),
         };
         let head = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=camera\r\nt=0 0\r\na=control:*\r\n";
-        format!("{head}{}{other}", video("track1"))
+        let mut text = format!("{head}{}{other}", video("track1"));
+        for fault in &self.faults {
+            if let Fault::Description(parts) = fault {
+                for (part, other) in *parts {
+                    assert!(text.contains(part), "{part}: {text}");
+                    text = text.replacen(part, other, 1);
+                }
+            }
+        }
+        text
     }
 
     fn play(&self, writer: &Mutex<TcpStream>, channel: u8) -> std::io::Result<()> {
