@@ -8,8 +8,15 @@ use crate::graph::Network;
 /// Rows of lists with more numbers than classes, in lower case: TensorFlow's and torchvision's of COCO's 91 numbers.
 const PLACEHOLDERS: [&str; 4] = ["n/a", "???", "background", "__background__"];
 
-/// Keys of the metadata that hold the names: Ultralytics', then those of transformers and of others.
-const KEYS: [&str; 5] = ["names", "classes", "labels", "id2label", "class_names"];
+/// Keys of the metadata that hold the names: Ultralytics', then those of transformers, of others and of RapidAI.
+const KEYS: [&str; 6] = [
+    "names",
+    "classes",
+    "labels",
+    "id2label",
+    "class_names",
+    "character",
+];
 
 /// The names in a network's `metadata`, with their key: a dictionary or list as [`parse`] reads it, or names with commas or
 /// line breaks between them.

@@ -192,7 +192,8 @@ pub enum DetectError {
     /// The network's output contains scores outside of 0 to 1.
     #[error(
         "frame {seq} of source {}: output `{tensor}` holds the score {value} at index {index}, expected 0 to 1: the \
-         network was exported without its sigmoid, or its output is not in the layout that model.yaml gives",
+         network was exported without its sigmoid, or its output is not in the layout that model.yaml gives; where the \
+         layout has output.first_class, check it",
         source_id.0
     )]
     BeyondOne {
@@ -210,7 +211,8 @@ pub enum DetectError {
     /// The network gave a class that has no label.
     #[error(
         "frame {seq} of source {}: output `{tensor}` holds the class {value} at index {index}, expected 0 to {}: labels in \
-         model.yaml are not those that the network was trained with, or its output is not in the layout that model.yaml gives",
+         model.yaml are not those that the network was trained with, or its output is not in the layout that model.yaml gives; where the \
+         layout has output.first_class, check it",
         source_id.0,
         labels - 1
     )]

@@ -8,10 +8,10 @@ use anyhow::Context;
 
 use jetwatch_config::{Backend, Config};
 use jetwatch_eval::detections_of;
-use jetwatch_pipeline::preload_frames;
+use jetwatch_pipeline::{PipelineError, preload_frames};
 use jetwatch_pixels::{Canvas, Color, Colors, Painter, decode, encode_bgrx_jpeg, exif};
 use jetwatch_telemetry::Recorder;
-use jetwatch_types::{Detection, PIXEL_BYTES};
+use jetwatch_types::{Detection, PIXEL_BYTES, Size};
 
 /// Quality of the written picture.
 const QUALITY: u8 = 90;
@@ -21,7 +21,12 @@ pub(super) struct PictureTrial {
     /// Boxes in pixels of the picture, best first.
     pub(super) detections: Vec<Detection>,
     labels: Vec<String>,
+    /// Of the picture.
+    size: Size,
 }
+
+/// Boxes of a network whose unit is right reach farther than a side of the picture divided by this.
+const CORNER: f32 = 40.0;
 
 impl PictureTrial {
     /// Runs the network in `folder` on the picture `image`, as the daemon does.
@@ -31,16 +36,27 @@ impl PictureTrial {
         let factory = jetwatch_detect::load(&config.detector, &Recorder::default())?;
         let frames = preload_frames(&config.sources[0], &factory, 1, None)
             .with_context(|| format!("cannot read {}", image.display()))?;
-        let detections = detections_of(&factory, &frames[..1])?.pop();
+        let detections = detections_of(&factory, &frames[..1]).map_err(|error| match error {
+            PipelineError::Image { cause, .. } => anyhow::Error::from(*cause),
+            other => other.into(),
+        });
+        let detections = detections?.pop();
         Ok(Self {
             detections: detections.unwrap_or_default(),
             labels: factory.labels().to_vec(),
+            size: frames[0].meta.source_size,
         })
     }
 
-    /// The sum of the scores: a network that is read right is surer of what it sees.
+    /// The sum of the scores: a network that is read right is surer of what it sees. 0 if all boxes are in the upper left corner.
     pub(super) fn sureness(&self) -> f32 {
-        self.detections.iter().map(|found| found.score).sum()
+        let corner = self.size.width.min(self.size.height) as f32 / CORNER;
+        let is_far = |found: &Detection| found.xyxy.iter().any(|edge| *edge > corner);
+        if !self.detections.iter().any(is_far) {
+            return 0.0;
+        }
+        // An empty `sum` would be shown as -0.0.
+        (self.detections.iter()).fold(0.0, |sum, found| sum + found.score)
     }
 
     /// One line for each detection: label, score, and left, top, width and height in pixels.

@@ -153,16 +153,28 @@ impl Drafting<'_> {
             if trial.is_none() && accepted.first().is_some_and(is_less) {
                 break;
             }
+            // Scores that are right as they are need no activation, however high that would make them.
+            if (accepted.iter()).any(|(other, _)| draft.inferred().mends(other.inferred())) {
+                continue;
+            }
             if let Some(written) = in_folder.take() {
                 remove(&written.files);
             }
             match self.write(draft) {
-                Ok(written) => {
-                    let sureness = trial.map_or(Ok(0.0), |trial| trial(self.folder));
-                    let sureness = sureness.inspect_err(|_| remove(&written.files))?;
-                    accepted.push((draft, sureness));
-                    in_folder = Some(written);
-                }
+                Ok(written) => match trial.map_or(Ok(0.0), |trial| trial(self.folder)) {
+                    Ok(sureness) => {
+                        accepted.push((draft, sureness));
+                        in_folder = Some(written);
+                    }
+                    Err(error) => {
+                        remove(&written.files);
+                        // Such as a class without a label. Other errors are the picture's.
+                        if !error.chain().any(|cause| cause.is::<DetectError>()) {
+                            return Err(error);
+                        }
+                        first_error.get_or_insert(error);
+                    }
+                },
                 Err(error) => {
                     let is_mismatch = matches!(
                         error.downcast_ref::<DetectError>(),

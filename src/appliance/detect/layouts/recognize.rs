@@ -20,8 +20,8 @@ pub(super) const FOUR: [u32; 4] = [8, 16, 32, 64];
 pub(super) const TINY: [u32; 2] = [16, 32];
 /// Strides of one more fine grid.
 const FINE: [u32; 4] = [4, 8, 16, 32];
-/// The strides of the heads that networks have, the most frequent first.
-pub(super) const HEADS: [&[u32]; 4] = [&THREE, &FINE, &FOUR, &TINY];
+/// The strides of the heads that networks have, the most frequent first; the last are those for small objects only.
+pub(super) const HEADS: [&[u32]; 6] = [&THREE, &FINE, &FOUR, &TINY, &[4, 8, 16], &[8, 16]];
 /// Maximum number of rows that stand for objects; lists with a row for each cell or anchor are longer.
 pub(super) const MAX_OBJECTS: u64 = 1000;
 
@@ -130,17 +130,11 @@ impl InferredLayout {
         find(self.layout).expect("guesses are made from the table")
     }
 
-    /// The same with another unit of its boxes or other scores, which neither shapes nor names show, but a run of the network.
+    /// The same with another unit of its boxes, other scores or another first class, which neither shapes nor names show, but a run
+    /// of the network.
     #[must_use]
     pub fn variants(&self) -> Vec<Self> {
-        let given = |key: &str| {
-            let found = self
-                .found
-                .parameters
-                .iter()
-                .find(|(known, _)| *known == key);
-            found.map(|(_, value)| value.as_str())
-        };
+        let given = |key: &str| self.parameter(key);
         let units: &[&str] = match (self.layout().has_key("boxes_are"), given("boxes_are")) {
             (true, Some("normalized")) => &["normalized", "pixels"],
             (true, None | Some("pixels")) => &["pixels", "normalized"],
@@ -150,7 +144,16 @@ impl InferredLayout {
             Some("none") => &["none", "softmax", "sigmoid"],
             _ => &[],
         };
-        let choices = [("boxes_are", units), ("activation", activations)];
+        let classes: &[&str] = match given("first_class") {
+            Some("1") => &["1", "0"],
+            Some(_) => &["0", "1"],
+            None => &[],
+        };
+        let choices = [
+            ("boxes_are", units),
+            ("activation", activations),
+            ("first_class", classes),
+        ];
         let mut all = vec![self.clone()];
         for (key, values) in choices {
             let Some(others) = values.get(1..) else {
@@ -168,6 +171,21 @@ impl InferredLayout {
         }
         all.remove(0);
         all
+    }
+
+    /// Whether this is `other` with another activation or first class: needless where `other` is accepted.
+    #[must_use]
+    pub fn mends(&self, other: &Self) -> bool {
+        let differs = |key: &&str| self.parameter(key) != other.parameter(key);
+        self.layout == other.layout
+            && self.found.tensors == other.found.tensors
+            && ["activation", "first_class"].iter().any(differs)
+    }
+
+    fn parameter(&self, key: &str) -> Option<&str> {
+        let mut parameters = self.found.parameters.iter();
+        let found = parameters.find(|(known, _)| *known == key);
+        found.map(|(_, value)| value.as_str())
     }
 
     /// Whether `key` has none of `values`.
@@ -378,8 +396,13 @@ impl<'a> Outputs<'a> {
             // Some exporters leave the axis of the four numbers open.
             let is_named = matches!(boxes.axes.as_slice(), [_, None]) && boxes.name.contains("box");
             let is_fit = (boxes.is_boxes() || is_single || is_named) && boxes.axes[0] == rows;
-            // A score tensor of four columns could be either; the names decide then.
-            let is_swapped = columns == 4 && SCORES.iter().any(|part| boxes.name.contains(part));
+            // A score tensor of four columns could be either; the names decide then, or which of both has corners.
+            let is_named_score =
+                |output: &Output<'_>| SCORES.iter().any(|part| output.name.contains(part));
+            let is_corner = |output: &Output<'_>| output.has_corners == Some(true);
+            let are_corners_in_scores =
+                !is_named_score(scores) && is_corner(scores) && !is_corner(boxes);
+            let is_swapped = columns == 4 && (is_named_score(boxes) || are_corners_in_scores);
             if !is_fit || !scores.is_float() || is_swapped {
                 return None;
             }
@@ -560,9 +583,12 @@ impl<'a> Outputs<'a> {
             .any(|operator| names.contains(&operator.name.as_str()))
     }
 
-    /// Whether PaddlePaddle wrote the file.
+    /// Whether the network is from PaddlePaddle: its producer, or the names of its tensors show it.
     pub(super) fn is_paddle(&self) -> bool {
+        let is_numbered = |name: &str| name.contains(".tmp_") || name.starts_with("fetch_name_");
+        let mut outputs = self.network.outputs.iter();
         self.network.producer.to_lowercase().contains("paddle")
+            || outputs.any(|output| is_numbered(&output.name))
     }
 
     /// Number of class names that the exporter noted; 0 without.

@@ -64,7 +64,8 @@ const DAMO: (&str, Preprocessing) = (
 );
 const PADDLE: [(&str, Preprocessing); 2] = [("PP-YOLOE+", UNIT), ("PP-YOLOE", IMAGENET)];
 
-const RTMDET_ORIGIN: (&str, Preprocessing) = (
+/// Also of its maps, and of its boxes behind a suppression.
+pub(super) const RTMDET_ORIGIN: (&str, Preprocessing) = (
     "RTMDet",
     Preprocessing {
         placement: Placement::TopLeft,
@@ -118,7 +119,10 @@ fn joined(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
 }
 
 fn separate(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
-    let fits = |pair: &Pair<'_>| pair.is_dense && !pair.has_three_per_cell && !pair.has_softmax();
+    let fits = |pair: &Pair<'_>| {
+        let has_centers = pair.boxes.has_corners == Some(false);
+        pair.is_dense && !pair.has_three_per_cell && !pair.has_softmax() && !has_centers
+    };
     let rows = outputs.pairs().into_iter().find(fits);
     let planes = outputs.pairs_in_planes();
     let planes = planes

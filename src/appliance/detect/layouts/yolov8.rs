@@ -48,6 +48,9 @@ pub const YOLOV8: Layout = Layout {
 fn planes(outputs: &Outputs<'_>) -> Option<Recognized> {
     let matrix = outputs.matrix()?;
     let strides = outputs.strides_with(matrix.columns, 1)?;
+    if matrix.output.has_corners == Some(true) && !outputs.has_centers() {
+        return None;
+    }
     let why = format!(
         "a column for each of {} cells of strides {strides:?}, with 4 numbers before the classes",
         matrix.columns

@@ -8,7 +8,9 @@ use super::super::recognize::{
     self as shared, Certainty, MAX_OBJECTS, Output, Outputs, Recognized, THREE,
 };
 use super::super::ssd::SSD;
-use super::super::{CENTERED, IMAGENET, Preprocessing, UNIT, nms_plugin};
+use super::super::yolo_nas::RTMDET_ORIGIN;
+use super::super::yolox::YOLOX;
+use super::super::{CENTERED, IMAGENET, Preprocessing, RAW, UNIT, nms_plugin};
 use super::keys::{CLASS, CORNERS, IGNORED, PADDLE, SCORE, ULTRALYTICS, YOLOV7};
 use super::{BOXES, CLASSES, COUNT, SCORES};
 use crate::graph::{Axis, Element, Network, Tensor};
@@ -60,7 +62,7 @@ const RTDETR_ROWS: Family = Family {
 /// Their images are stretched.
 const PADDLE_ROWS: Family = Family {
     columns: &PADDLE,
-    origin: Some(("PP-YOLOE+ of PaddleDetection", UNIT)),
+    origin: Some(("PP-YOLOE+ and RT-DETR of PaddleDetection", UNIT)),
     ..ULTRALYTICS_ROWS
 };
 const YOLOV7_ROWS: Family = Family {
@@ -137,6 +139,31 @@ const TENSORFLOW_LITE: Family = Family {
     why: ", as of TensorFlow Lite, whose edges begin with the top and whose classes begin with 0",
     ..TENSORFLOW
 };
+/// Of Azure's Custom Vision.
+const CUSTOM_VISION: Family = Family {
+    boxes_are: "normalized",
+    origin: Some(("Azure's Custom Vision", RAW)),
+    why: ", named as of Azure's Custom Vision",
+    ..PARTS
+};
+/// Normalizes the image itself.
+const DETECTRON2: Family = Family {
+    origin: Some((
+        "Detectron2",
+        Preprocessing {
+            placement: Placement::TopLeft,
+            ..RAW
+        },
+    )),
+    why: ", with the size of the image, as of Detectron2",
+    ..PARTS
+};
+/// Of the networks with SiLU, RTMDet is the most frequent one.
+const RTMDET: Family = Family {
+    origin: Some(RTMDET_ORIGIN),
+    why: ", as of MMDetection, whose scores stand behind the edges, with SiLU inside as in RTMDet; its YOLOX has mean 0 and scale 1",
+    ..MMDETECTION
+};
 const MMDETECTION: Family = Family {
     columns: ONE_CLASS_ROWS.columns,
     origin: Some((
@@ -191,9 +218,19 @@ impl Family {
     }
 }
 
-/// The most likely way.
-pub(super) fn recognize(outputs: &Outputs<'_>) -> Option<Recognized> {
-    parts(outputs).or_else(|| rows(outputs))
+/// The most likely way, and the same for other networks of MMDetection.
+pub(super) fn recognize(outputs: &Outputs<'_>) -> Vec<Recognized> {
+    let Some(found) = parts(outputs).or_else(|| rows(outputs)) else {
+        return Vec::new();
+    };
+    // YOLOX's sizes are powers; so are some of RTMDet's distances.
+    let may_be_yolox = found.origin == Some(RTMDET_ORIGIN) && outputs.has_operator(&["Exp"]);
+    let yolox = may_be_yolox.then(|| Recognized {
+        certainty: Certainty::Possible,
+        origin: Some(("YOLOX of MMDetection", YOLOX.input)),
+        ..found.clone()
+    });
+    [Some(found), yolox].into_iter().flatten().collect()
 }
 
 /// Name of the output that has only the indices of boxes that a suppression kept: without boxes and scores these have no meaning.
@@ -203,14 +240,16 @@ pub fn only_indices(network: &Network) -> Option<&str> {
         axes.as_ref()
             .is_some_and(|axes| axes.last() == Some(&Axis::Fixed(len)))
     };
+    // Four numbers, or five with the score.
+    let is_box = |output: &Tensor| {
+        output.element == Some(Element::FLOAT)
+            && (ends_with(&output.axes, 4) || ends_with(&output.axes, 5))
+    };
     let is_suppressed = network
         .operators
         .iter()
         .any(|operator| operator.name == "NonMaxSuppression");
-    let has_boxes = network
-        .outputs
-        .iter()
-        .any(|output| output.element == Some(Element::FLOAT) && ends_with(&output.axes, 4));
+    let has_boxes = network.outputs.iter().any(is_box);
     let is_whole = |element| matches!(element, Some(Element::INT32 | Element::INT64));
     let indices = network.outputs.iter().find(|output| {
         is_whole(output.element)
@@ -238,6 +277,13 @@ fn first_axis(outputs: &Outputs<'_>, output: &Output<'_>) -> Option<u64> {
         Axis::Fixed(len) => Some(*len),
         Axis::Open(_) => None,
     }
+}
+
+/// Whether an output is the height and width of the image.
+fn has_image_size(outputs: &Outputs<'_>) -> bool {
+    let is_pair = |output: &Output<'_>| !output.is_float() && output.axes.is_empty();
+    let mut list = outputs.list.iter();
+    list.any(|output| is_pair(output) && first_axis(outputs, output) == Some(2))
 }
 
 /// Whether each cell of the grids has the same number of rows.
@@ -349,7 +395,14 @@ fn parts_with(
     } else if is_tensorflow || count.is_some_and(Output::is_float) {
         TENSORFLOW
     } else if has_scores {
-        MMDETECTION
+        match outputs.has_silu() {
+            true => RTMDET,
+            false => MMDETECTION,
+        }
+    } else if is_named(boxes, &["detected_boxes"]) {
+        CUSTOM_VISION
+    } else if !has_batch && has_image_size(outputs) {
+        DETECTRON2
     } else if !has_batch && classes.is_some_and(|classes| classes.element == Element::INT64) {
         TORCHVISION
     } else if is_dense {
@@ -455,8 +508,12 @@ fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
         {
             (Some(rows), width)
         }
-        // The number of rows varies; where there is no batch axis, it is the first.
-        [None, Some(width)] | [Some(width)] if is_behind => (None, width),
+        // The number of rows varies; where there is no batch axis, it is the first. PaddleDetection's RT-DETR needs no suppression.
+        [None, Some(width)] | [Some(width)]
+            if is_behind || outputs.is_paddle() && outputs.has_operator(&["TopK"]) =>
+        {
+            (None, width)
+        }
         _ => return None,
     };
     let has_names = outputs.names.is_some();
