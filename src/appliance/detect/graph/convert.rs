@@ -2,7 +2,8 @@
 //! Writes a network again with ends that the detectors use: images as floats or bytes in planes, results as 32-bit numbers. Pure.
 //!
 //! Exporters also write inputs of 16-bit floats or integers, colors that come last, images without a batch axis, and outputs of
-//! 16-bit floats. One operator at that end converts each; the network inside stays as it is. Called by `jetwatch model init`.
+//! 16-bit floats. One operator at that end converts each; the network inside stays as it is. An input for the size of the scaled
+//! image, as PaddleDetection's RT-DETR has it beside that of the scale, becomes a constant. Called by `jetwatch model init`.
 
 use super::batch::{Change, rewrite, value_name, with};
 use super::protobuf::{self, Malformed, Message};
@@ -31,7 +32,8 @@ pub fn with_usual_ends(bytes: &[u8], network: &Network) -> Result<Option<Convert
         .find_map(|port| InputChange::of(port, network.opset()));
     let outputs: Vec<(&Tensor, Element)> =
         network.outputs.iter().filter_map(output_change).collect();
-    if input.is_none() && outputs.is_empty() {
+    let size = scaled_size(network);
+    if input.is_none() && outputs.is_empty() && size.is_none() {
         return Ok(None);
     }
     let graph = |message: Message<'_>| -> Result<Vec<u8>, Malformed> {
@@ -40,12 +42,22 @@ pub fn with_usual_ends(bytes: &[u8], network: &Network) -> Result<Option<Convert
         if let Some(input) = &input {
             graph.extend(input.operators());
         }
+        if let Some((name, sides)) = size {
+            graph.extend(row_constant(name, sides));
+        }
         graph.extend(rewrite(message, |field| {
             let name = |field: &protobuf::Field<'_>| -> Result<String, Malformed> {
                 Ok(value_name(field.message()?)?.to_owned())
             };
             match (field.number, &input) {
                 (11, Some(input)) if name(&field)? == input.port.name => with(input.value()),
+                (11, _)
+                    if size.is_some_and(|(of_size, _)| {
+                        name(&field).is_ok_and(|name| name == of_size)
+                    }) =>
+                {
+                    Ok(Change::Drop)
+                }
                 (12, _) => {
                     let name = name(&field)?;
                     match outputs.iter().find(|(port, _)| port.name == name) {
@@ -70,12 +82,45 @@ pub fn with_usual_ends(bytes: &[u8], network: &Network) -> Result<Option<Convert
         _ => Ok(Change::Keep),
     })?;
     let mut changes: Vec<String> = input.iter().map(InputChange::text).collect();
+    changes.extend(size.map(|(name, [height, width])| {
+        format!(
+            "input `{name}` is always height and width of the scaled image, {height} and {width}"
+        )
+    }));
     changes.extend(
         outputs
             .iter()
             .map(|(port, element)| format!("output `{}` from {port} to {element}", port.name)),
     );
     Ok(Some(Converted { bytes, changes }))
+}
+
+/// Name of the input for height and width of the scaled image, and both, where they are fixed.
+fn scaled_size(network: &Network) -> Option<(&str, [f32; 2])> {
+    let axes = |port: &Tensor| port.axes.clone().unwrap_or_default();
+    let is_size = |port: &&Tensor| {
+        let is_pair = matches!(axes(port).as_slice(), [_, Axis::Fixed(2)]);
+        port.name == "im_shape" && port.element == Some(Element::FLOAT) && is_pair
+    };
+    let port = network.inputs.iter().find(is_size)?;
+    let sides = network.inputs.iter().find_map(|port| match *axes(port) {
+        [_, Axis::Fixed(3), Axis::Fixed(height), Axis::Fixed(width)] => Some([height, width]),
+        _ => None,
+    })?;
+    Some((&port.name, sides.map(|side| side as f32)))
+}
+
+/// The constant `[1, 2]`, as a field of the graph.
+fn row_constant(name: &str, numbers: [f32; 2]) -> Vec<u8> {
+    let tensor = [
+        protobuf::number_field(1, 1),
+        protobuf::number_field(1, 2),
+        protobuf::number_field(2, Element::FLOAT.0.cast_unsigned()),
+        message(8, name.as_bytes()),
+        message(9, &numbers.map(f32::to_le_bytes).concat()),
+    ]
+    .concat();
+    message(5, &tensor)
 }
 
 /// The type that an output becomes.
@@ -351,6 +396,37 @@ mod tests {
             assert_eq!(summary.outputs[0].to_string(), wanted);
             assert!(known.contains(&summary.outputs[0].name.as_str()));
         }
+    }
+
+    #[test]
+    fn the_size_of_the_scaled_image_becomes_a_constant() {
+        let images = value("image", Element::FLOAT, &[1, 3, 192, 256].map(Axis::Fixed));
+        let pair = value("im_shape", Element::FLOAT, &[1, 2].map(Axis::Fixed));
+        let graph = [
+            node("Floor", &["im_shape"], "boxes", &[]),
+            message(11, &pair),
+            message(11, &images),
+            message(
+                12,
+                &value("boxes", Element::FLOAT, &[1, 2].map(Axis::Fixed)),
+            ),
+        ];
+        let opsets = message(8, &protobuf::number_field(2, 17));
+        let bytes = [opsets, message(7, &graph.concat())].concat();
+        let converted = converted(&bytes).expect("the constant");
+        let model = onnx_proto::model(&converted.bytes).expect("whole");
+        let graph = model.graph.expect("a graph");
+        let inputs: Vec<&str> = graph.inputs.iter().map(|input| input.name).collect();
+        assert_eq!(inputs, ["image"]);
+        let [weight] = graph.weights.as_slice() else {
+            panic!("{} weights", graph.weights.len());
+        };
+        assert_eq!(
+            (weight.name, weight.axes.as_slice()),
+            ("im_shape", &[1, 2][..])
+        );
+        let sides = [192.0_f32, 256.0].map(f32::to_le_bytes).concat();
+        assert_eq!(weight.raw, Some(sides.as_slice()));
     }
 
     #[test]
