@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Boxes of the cells of grids as distances to the four sides, and one score for each class. Pure.
 //!
-//! A side's distance is in units of the stride: one number, or a distribution of which each number is how probable its place is,
-//! before a softmax. For the cell in column `gx` and row `gy` of the grid with stride `s`, and the center's offset `o`:
+//! A side's distance is in units `u` of the stride or of a pixel: one number, or a distribution of which each number is how probable
+//! its place is, before a softmax. For the cell in column `gx` and row `gy` of the grid with stride `s`, and the center's offset `o`:
 //!
 //! ```text
-//! center = ((gx + o)·s, (gy + o)·s)      distance = s · Σ k·softmax(side)ₖ      score = best class
+//! center = ((gx + o)·s, (gy + o)·s)      distance = u · Σ k·softmax(side)ₖ      score = best class
 //! box = center - (left, top) … center + (right, bottom)
 //! ```
 
@@ -27,6 +27,8 @@ pub(crate) struct DistanceGrid {
     pub sides: Place,
     /// Numbers of one side, at most [`MAX_BINS`]; 1 for a distance without distribution.
     pub bins: usize,
+    /// Pixels of a distance of 1.
+    pub unit: f32,
 }
 
 /// Decodes the cells of all grids.
@@ -69,7 +71,7 @@ impl DistanceGrid {
             if let Some(bin) = logits.iter().position(|logit| !logit.is_finite()) {
                 return Err(self.sides.element(cell, first + bin));
             }
-            *distance = stride
+            *distance = self.unit
                 * match logits {
                     [distance] => *distance,
                     logits => expected(logits),

@@ -283,6 +283,7 @@ impl GflParameters {
                 },
                 sides,
                 bins,
+                unit: grid.stride as f32,
             }
         };
         Ok(Distances {

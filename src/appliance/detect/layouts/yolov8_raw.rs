@@ -7,15 +7,17 @@
 //! joined    [4·bins + C, h, w]                           the maps that Ultralytics' head joins
 //! ```
 //!
-//! A side has 16 bins of a distribution before its softmax, or, in YOLO26, one number. Cells have their center in the middle; see
-//! [`distances`](crate::decoders::distances). Maps may have their channels last.
+//! A side has 16 bins of a distribution before its softmax, or, in YOLO26 and RTMDet, one number. Cells have their center in the
+//! middle; see [`distances`](crate::decoders::distances). RTMDet's distances are in pixels from the corner of the cell. Maps may have
+//! their channels last.
 
 use std::sync::Arc;
 
-use jetwatch_config::{Map, Section};
+use jetwatch_config::{Map, Section, ValueType};
 
 use super::keys::{ActivationKey, TensorForm, per_grid};
 use super::recognize::{self, Certainty, HEADS, Output, Outputs, Recognized};
+use super::yolo_nas::RTMDET_ORIGIN;
 use super::yolov8::COCO;
 use super::{CENTERED, DETECTOR, Layout, OutputLayout};
 use crate::decoders::dense::{Activation, Place, Scores};
@@ -23,12 +25,13 @@ use crate::decoders::distances::{DistanceGrid, Distances, MAX_BINS};
 use crate::decoders::grids::Grid;
 use crate::decoders::rows::BEFORE_CLASSES;
 use crate::decoders::{DType, Mismatch, OutputDecoder, TensorShape};
+use crate::yaml_values::elsewhere;
 use jetwatch_types::Size;
 
 /// The layout.
 pub const YOLOV8_RAW: Layout = Layout {
     name: "yolov8_raw",
-    networks: "YOLOv8, YOLO11, YOLO26 without their decoding",
+    networks: "YOLOv8, YOLO11, YOLO26, RTMDet without their decoding",
     needs: "scores [C, height, width] and boxes [4 * bins, height, width], or one output [4 * bins + C, height, width], for \
             each stride",
     input: CENTERED,
@@ -36,13 +39,15 @@ pub const YOLOV8_RAW: Layout = Layout {
         TensorForm::Roles(&[per_grid("scores"), per_grid("boxes")]),
         TensorForm::Roles(&[per_grid("grids")]),
     ],
-    keys: &[ActivationKey::KEYS],
+    keys: &[ActivationKey::KEYS, DistancesAreKey::KEYS],
     read: |map, tensors, _| {
-        let activation = activation(map)?;
-        let are_joined = tensors?.has("grids");
         Some(Arc::new(RawHead {
-            are_joined,
-            activation,
+            activation: activation(map)?,
+            are_pixels: match map.get("distances_are") {
+                Some(node) => node.one_of(&[("strides", false), ("pixels", true)])?,
+                None => false,
+            },
+            are_joined: tensors?.has("grids"),
         }))
     },
     recognize: |outputs| {
@@ -51,6 +56,15 @@ pub const YOLOV8_RAW: Layout = Layout {
     },
     ..DETECTOR
 };
+
+/// Of the layout `yolov8_raw`.
+#[derive(Section)]
+#[expect(dead_code, reason = "declares the keys only")]
+pub(super) struct DistancesAreKey {
+    /// Layout yolov8_raw: unit of the distances to the sides of a box; strides from the middle of a cell, or pixels from its upper left corner, as RTMDet has them. Default: strides.
+    #[key(value = ValueType::Words(&["strides", "pixels"]), read = elsewhere)]
+    distances_are: Option<()>,
+}
 
 /// What is left to do with the scores of a raw head.
 pub(super) fn activation(map: &Map<'_>) -> Option<Activation> {
@@ -103,13 +117,17 @@ fn separate(outputs: &Outputs<'_>, strides: &'static [u32]) -> Option<Recognized
         return None;
     }
     let (key, word) = activation_of(scores[0], true);
-    // Distances with finished scores, or with a centerness, are FCOS's, too, which reads them; those in pixels are RTMDet's.
+    // RTMDet multiplies its distances by the stride.
+    let are_pixels = bins == 1 && boxes[0].made_by == Some("Mul");
+    // Distances with finished scores, or with a centerness, are FCOS's, too, which reads them.
     let is_other = word == "none"
         || outputs.list.len() > 2 * strides.len()
-        || boxes[0].made_by != Some("Conv");
+        || !are_pixels && boxes[0].made_by != Some("Conv");
     if bins == 1 && is_other {
         return None;
     }
+    let mut parameters = vec![(key, word.to_owned())];
+    parameters.extend(are_pixels.then(|| ("distances_are", "pixels".to_owned())));
     let reason = format!(
         "scores of {classes} classes and distances with {bins} bins at strides {strides:?}{}",
         outputs.agrees(classes)
@@ -120,7 +138,8 @@ fn separate(outputs: &Outputs<'_>, strides: &'static [u32]) -> Option<Recognized
     ];
     let certainty = outputs.limited(Certainty::Likely, classes);
     Some(Recognized {
-        parameters: vec![(key, word.to_owned())],
+        parameters,
+        origin: are_pixels.then_some(RTMDET_ORIGIN),
         ..Recognized::new(certainty, classes, tensors, reason)
     })
 }
@@ -166,6 +185,8 @@ pub struct RawHead {
     pub are_joined: bool,
     /// Activation to apply to the scores: none or the sigmoid.
     pub activation: Activation,
+    /// Whether distances are in pixels, from the corner of a cell.
+    pub are_pixels: bool,
 }
 
 impl RawHead {
@@ -240,11 +261,15 @@ impl RawHead {
                 },
                 sides: sides.place(0),
                 bins,
+                unit: match self.are_pixels {
+                    true => 1.0,
+                    false => sides.grid.stride as f32,
+                },
             });
         }
         Ok(Distances {
             grids: grids.into(),
-            offset: 0.5,
+            offset: if self.are_pixels { 0.0 } else { 0.5 },
         })
     }
 }
@@ -327,6 +352,7 @@ mod tests {
         let head = RawHead {
             are_joined,
             activation,
+            are_pixels: false,
         };
         move |shapes| head.decoder(INPUT, CLASSES, shapes)
     }
@@ -446,10 +472,11 @@ mod tests {
             &[("activation", "none")][..],
             &[("activation", "sigmoid")][..],
         );
+        let pixels = &[("activation", "sigmoid"), ("distances_are", "pixels")][..];
         // Kinds of maps: operator, name, and channels.
         type Case<'a> = (&'a [(&'a str, &'a str, i64)], Option<Guess<'a>>);
         #[rustfmt::skip]
-        let cases: [Case<'_>; 10] = [
+        let cases: [Case<'_>; 11] = [
             (&[("Conv", "b", 64), ("Sigmoid", "c", 80), ("Clip", "s", 1)], Some((likely, 80, finished))),
             (&[("", "b", 64), ("", "c", 1), ("", "s", 1)], Some((likely, 1, finished))),
             (&[("Conv", "b", 64), ("Conv", "c", 80)], Some((likely, 80, raw))),
@@ -457,7 +484,9 @@ mod tests {
             // FCOS reads them.
             (&[("Conv", "b", 4), ("Sigmoid", "c", 80)], None),
             (&[("Conv", "b", 4), ("Conv", "c", 80), ("Conv", "s", 1)], None),
-            (&[("Mul", "b", 4), ("Conv", "c", 80)], None),
+            (&[("Exp", "b", 4), ("Conv", "c", 80)], None),
+            // RTMDet.
+            (&[("Mul", "b", 4), ("Conv", "c", 80)], Some((likely, 80, pixels))),
             (&[("Concat", "o", 144)], Some((likely, 80, raw))),
             (&[("Concat", "o", 85)], Some((possible, 21, raw))),
             (&[("Conv", "o", 144)], None),

@@ -72,12 +72,14 @@ fn every_layout_has_its_tensors_in_its_own_order() {
             activation,
         })
     };
-    let yolov8_raw = |are_joined, activation| {
+    let raw = |are_joined, activation, are_pixels| {
         layout(RawHead {
             are_joined,
             activation,
+            are_pixels,
         })
     };
+    let yolov8_raw = |are_joined, activation| raw(are_joined, activation, false);
     let fcos = |grids, score| layout(FcosParameters { grids, score });
     let queries = |activation, no_object| {
         layout(DetrParameters::Queries {
@@ -88,7 +90,7 @@ fn every_layout_has_its_tensors_in_its_own_order() {
     let detectnet = |box_norm, offset| layout(DetectNetParameters { box_norm, offset });
     let separate = |grids| GflTensors::Separate { grids };
     #[rustfmt::skip]
-    let cases: [(&str, Arc<dyn OutputLayout>, &str); 34] = [
+    let cases: [(&str, Arc<dyn OutputLayout>, &str); 35] = [
         ("{layout: yolox, name: a}", layout(RawRows), "a"),
         ("{layout: yolox, tensors: {grids: [c, a, b]}}", layout(RawGrids), "c a b"),
         ("{layout: yolov5, name: a}", layout(Rows { mask_coefficients: 0 }), "a"),
@@ -100,6 +102,7 @@ fn every_layout_has_its_tensors_in_its_own_order() {
         ("{layout: yolov5_raw, tensors: {grids: [a]}, anchors: [[1, 2]]}", yolov5_raw(Activation::Sigmoid), "a"),
         ("{layout: yolov8_raw, tensors: {grids: [a, b]}}", yolov8_raw(true, Activation::Sigmoid), "a b"),
         ("{layout: yolov8_raw, tensors: {boxes: [c, d], scores: [a, b]}, activation: none}", yolov8_raw(false, Activation::None), "a b c d"),
+        ("{layout: yolov8_raw, tensors: {boxes: [b], scores: [a]}, distances_are: pixels}", raw(false, Activation::Sigmoid, true), "a b"),
         ("{layout: yolo_nas, name: a}", layout(YoloNasForm::Joined), "a"),
         ("{layout: yolov3, tensors: {scores: s, boxes: b}}", layout(DecodedBoxes), "b s"),
         ("{layout: yolov4, tensors: {boxes: b, scores: s}}", layout(DecodedBoxes), "b s"),
