@@ -125,6 +125,14 @@ impl ModelYamlTemplate {
                 found: input.to_string(),
             });
         };
+        if let Some(input) = layouts::others::text_input(network) {
+            let input = input.to_owned();
+            return Err(ModelYamlTemplateError::Text { input });
+        }
+        if layouts::others::has_angles(network, size) {
+            let task = "obb".to_owned();
+            return Err(ModelYamlTemplateError::OtherTask { task });
+        }
         if let Some(output) = layouts::finished::only_indices(network) {
             let output = output.to_owned();
             return Err(ModelYamlTemplateError::OnlyIndices { output });
@@ -187,6 +195,7 @@ impl ModelYamlTemplate {
                 ),
                 size,
                 wanted: layout.map(str::to_owned),
+                reason: layouts::others::likely_reason(network, size),
             }),
         }
     }

@@ -9,7 +9,7 @@ use jetwatch_detect::layouts::{self, LAYOUTS, Layout};
 #[derive(Debug, thiserror::Error)]
 pub enum ModelYamlTemplateError {
     /// No layout fits.
-    #[error("{}", none_fits(outputs, *size, wanted.as_deref()))]
+    #[error("{}", none_fits(outputs, *size, wanted.as_deref(), *reason))]
     NoLayout {
         /// The network's outputs as text.
         outputs: String,
@@ -17,6 +17,17 @@ pub enum ModelYamlTemplateError {
         size: Size,
         /// The requested layout.
         wanted: Option<String>,
+        /// What the outputs are likely.
+        reason: Option<&'static str>,
+    },
+    /// The network looks for what a text names.
+    #[error(
+        "the input `{input}` takes text, so that the network finds any class, and jetwatch runs networks of a fixed list of classes: \
+         export it for these (such as model.set_classes of Ultralytics before the export)"
+    )]
+    Text {
+        /// Name of the input.
+        input: String,
     },
     /// A layout that does not exist.
     #[error("found the layout `{wanted}`, expected one of {}", names())]
@@ -26,7 +37,7 @@ pub enum ModelYamlTemplateError {
     },
     /// The network does not give boxes along the image's edges.
     #[error(
-        "the file says that the network is for {}, and jetwatch finds objects by boxes along the edges of the image: export a \
+        "the network is for {}, and jetwatch finds objects by boxes along the edges of the image: export a \
          detection network (such as yolo export model=yolo11n.pt format=onnx)",
         match task.as_str() {
             "obb" => "rotated boxes (task obb)",
@@ -34,7 +45,7 @@ pub enum ModelYamlTemplateError {
         }
     )]
     OtherTask {
-        /// As the exporter noted it.
+        /// As the exporter noted it, or as sine and cosine of angles show.
         task: String,
     },
     /// What a suppression kept is there only as indices of boxes that are not.
@@ -153,20 +164,23 @@ pub enum ModelYamlTemplateError {
     },
 }
 
-fn none_fits(outputs: &str, size: Size, wanted: Option<&str>) -> String {
+fn none_fits(outputs: &str, size: Size, wanted: Option<&str>, reason: Option<&str>) -> String {
     let needs = |layout: &&Layout| {
         format!(
             "\n  {}: {} ({})",
             layout.name, layout.needs, layout.networks
         )
     };
-    match wanted.and_then(layouts::find) {
-        Some(layout) => format!(
+    match (wanted.and_then(layouts::find), reason) {
+        (Some(layout), _) => format!(
             "the outputs do not fit the layout {} at an input of {size}: found {outputs}; it needs {}; omit --layout to \
              see which fits",
             layout.name, layout.needs
         ),
-        None => format!(
+        (None, Some(reason)) => {
+            format!("no layout fits the outputs at an input of {size}: found {outputs}; {reason}")
+        }
+        (None, None) => format!(
             "no layout fits the outputs at an input of {size}: found {outputs}; expected one of{}\nExport the network as one of \
              these, or give its layout with --layout if the shapes are left open",
             LAYOUTS.iter().map(needs).collect::<String>()

@@ -16,6 +16,7 @@ pub mod finished;
 pub mod gfl;
 pub(crate) mod keys;
 pub mod nms_plugin;
+pub mod others;
 mod recognize;
 pub mod ssd;
 pub mod yolo_nas;

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Networks that jetwatch does not run, by their inputs and outputs: for the reason of a refusal. Pure.
+
+use super::recognize::{Outputs, Pair, image_input};
+use crate::graph::Network;
+use jetwatch_types::Size;
+
+/// Parts of the names of inputs for text.
+const TEXT: [&str; 5] = ["input_ids", "token", "text", "txt", "prompt"];
+
+/// Parts of the names of points in faces.
+const LANDMARKS: [&str; 2] = ["kps", "landm"];
+
+const FACES: &str = "faces with landmarks, as of YuNet, SCRFD, RetinaFace or BlazeFace, have outputs of their own: export a detection network \
+                     that was trained for faces";
+const HEATMAPS: &str =
+    "these are heatmaps of centers, as of CenterNet: export the network with its boxes decoded";
+const ANCHORS: &str = "these are deltas of anchors, which are not in the file, as of EfficientDet or RetinaNet: export the network with its \
+                       boxes decoded";
+const POSES: &str = "each row has numbers behind its class, as of poses or of rotated boxes (OBB), or of masks without their prototypes: export \
+                     a detection network (such as yolo export model=yolo11n.pt format=onnx)";
+const CENTERS: &str = "the boxes that have a tensor of their own are centers and sizes: export them as corners, or together with the scores in \
+                       one tensor";
+const YOLOV2: &str =
+    "five anchors in each cell of one grid are YOLOv2's: jetwatch reads YOLOv3 and later";
+
+/// Name of an input for text, which networks for any class have.
+#[must_use]
+pub fn text_input(network: &Network) -> Option<&str> {
+    let image = image_input(network).map(|input| &input.name);
+    let is_text = |name: &&str| TEXT.iter().any(|part| name.to_lowercase().contains(part));
+    let names = network.inputs.iter().map(|input| &input.name);
+    let others = names.filter(|name| image != Some(*name));
+    others.map(String::as_str).find(is_text)
+}
+
+/// Whether the boxes are rotated: their corners are computed by sine and cosine of an angle, which transformers use for positions.
+#[must_use]
+pub fn has_angles(network: &Network, size: Size) -> bool {
+    let has = |name: &str| network.count(name) > 0;
+    let is_list = |outputs: Outputs<'_>| match outputs.list.as_slice() {
+        [output] => match *output.axes.as_slice() {
+            [Some(rows), Some(columns)] => {
+                let is_dense = |cells| outputs.strides_with(cells, 1).is_some();
+                columns == 7 || is_dense(rows) || is_dense(columns)
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    let is_transformer = has("GridSample") || has("LayerNormalization");
+    has("Sin")
+        && has("Cos")
+        && !is_transformer
+        && Outputs::new(network, Some(size)).is_some_and(is_list)
+}
+
+/// What the outputs of a network that has no layout are, and what to export instead.
+#[must_use]
+pub fn likely_reason(network: &Network, size: Size) -> Option<&'static str> {
+    let outputs = Outputs::new(network, Some(size))?;
+    let named = |parts: &[&str]| {
+        let has = |name: &str| parts.iter().any(|part| name.to_lowercase().contains(part));
+        network.outputs.iter().any(|output| has(&output.name))
+    };
+    let all = || outputs.list.iter().map(|output| output.axes.as_slice());
+    let last = |len| all().any(|axes| axes.last() == Some(&Some(len)));
+    let map = |channels: &dyn Fn(u64) -> bool| {
+        let fits = |axes: &[Option<u64>]| matches!(*axes, [Some(count), Some(_), Some(_)] if channels(count));
+        all().any(fits)
+    };
+    let are_faces =
+        named(&LANDMARKS) || last(10) && last(4) || last(16) && last(1) || last(1) && last(4);
+    let single = match all().collect::<Vec<_>>().as_slice() {
+        [axes] => Some(*axes),
+        _ => None,
+    };
+    let has_centers = |pair: &Pair<'_>| pair.boxes.has_corners == Some(false);
+    if outputs.pairs().iter().any(has_centers) {
+        Some(CENTERS)
+    } else if are_faces {
+        Some(FACES)
+    } else if map(&|count| count == 2)
+        && outputs
+            .list
+            .iter()
+            .any(|output| outputs.channels_at(output, 4).is_some())
+    {
+        Some(HEATMAPS)
+    } else if named(&["anchor"])
+        || map(&|count| {
+            count > 4
+                && count.is_multiple_of(4)
+                && map(&|other| other > count && other.is_multiple_of(count / 4))
+        })
+    {
+        Some(ANCHORS)
+    } else if matches!(single, Some([Some(20..=1000), Some(7..=1000)])) {
+        Some(POSES)
+    } else if matches!(single, Some([Some(count), _, _]) if count.is_multiple_of(5) && outputs.channels_at(&outputs.list[0], 32).is_some())
+    {
+        Some(YOLOV2)
+    } else {
+        None
+    }
+}
