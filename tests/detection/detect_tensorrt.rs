@@ -474,6 +474,21 @@ fn gpu_failure_stops_daemon_with_tensorrt_message() {
     }
 }
 
+/// Values that the network was not trained with.
+#[test]
+fn impossible_scores_are_refused_when_the_engine_is_loaded() {
+    let Some(double) = doubles().pop() else {
+        return;
+    };
+    let setup = setup(BUILDING, 5, None);
+    let path = setup.path("model/model.yaml");
+    let yaml = fs::read_to_string(&path).expect("written");
+    let yaml = yaml.replacen("color: bgr", "color: bgr, scale: 100", 1);
+    fs::write(&path, yaml).expect("written");
+    let text = exits(78, &mut command(&setup, "run", &double)).err;
+    assert_has!(text => "output `output`: found a score outside of 0 to 1", "for a made-up image");
+}
+
 #[test]
 fn layers_are_timed_with_tensorrt() {
     let doubles = doubles();

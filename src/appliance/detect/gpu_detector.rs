@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::decoders::{DType, TensorView};
+use super::layouts::keys::MAX_TENSORS;
 use super::model::InputSpec;
 use super::postprocess::{Postprocessor, run_chunked};
 use super::{DetectError, Detector, check_size};
@@ -83,16 +84,8 @@ impl GpuDetector {
             record(recorder, frames.len(), &times);
         }
         let _range = recorder.range(Stage::Decode, frames.len());
-        let mut outputs = [TensorView::F32(&[]); super::layouts::keys::MAX_TENSORS];
-        let outputs = &mut outputs[..kinds.len()];
-        for (index, (output, kind)) in outputs.iter_mut().zip(kinds.iter()).enumerate() {
-            *output = match kind {
-                DType::F32 => TensorView::F32(execution.output_f32(index)),
-                DType::I32 => TensorView::I32(execution.output_i32(index)),
-                DType::I64 => TensorView::I64(execution.output_i64(index)),
-            };
-        }
-        postprocessor.process(frames, letterboxes, outputs, results)
+        let outputs = outputs_of(execution, kinds);
+        postprocessor.process(frames, letterboxes, &outputs[..kinds.len()], results)
     }
 }
 
@@ -112,6 +105,22 @@ impl Detector for GpuDetector {
     fn embeddings(&self) -> &[Arc<[f32]>] {
         self.postprocessor.embeddings()
     }
+}
+
+/// The outputs of the last run, of which the first are of these `kinds`.
+pub(super) fn outputs_of<'e>(
+    execution: &'e InferenceSession,
+    kinds: &[DType],
+) -> [TensorView<'e>; MAX_TENSORS] {
+    let mut outputs = [TensorView::F32(&[]); MAX_TENSORS];
+    for (index, (output, kind)) in outputs.iter_mut().zip(kinds).enumerate() {
+        *output = match kind {
+            DType::F32 => TensorView::F32(execution.output_f32(index)),
+            DType::I32 => TensorView::I32(execution.output_i32(index)),
+            DType::I64 => TensorView::I64(execution.output_i64(index)),
+        };
+    }
+    outputs
 }
 
 /// Uploads a frame's image into slot `index`, or binds it in place, and returns its letterbox in the tensor.

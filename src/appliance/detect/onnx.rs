@@ -16,7 +16,6 @@ use parking_lot::{Mutex, MutexGuard};
 use super::decode::DecodeParams;
 use super::decoders::{DType, OutputDecoder, TensorView};
 use super::gpu_detector::GpuDetector;
-use super::layouts::LayoutKind;
 use super::model::{InputSpec, ModelFile, ModelSpec};
 use super::onnx_cuda::CudaModel;
 use super::ort_session::{self, OrtSession, Provider};
@@ -24,9 +23,7 @@ use super::postprocess::{Postprocessor, run_chunked};
 use super::self_check;
 use super::shared_model::SharedModel;
 use super::signature::{self, BatchAxis, Element, TensorInfo};
-use super::{
-    ClassFilter, DetectError, Detector, LayerProfile, check_size, graph, layer_profile, ort_library,
-};
+use super::{DetectError, Detector, LayerProfile, check_size, graph, layer_profile, ort_library};
 use jetwatch_config::OnnxProvider;
 use jetwatch_nvidia::cuda::Device;
 use jetwatch_pixels::TensorWriter;
@@ -309,34 +306,17 @@ impl OnnxModel {
         network: &mut OrtSession,
         output_decoder: &dyn OutputDecoder,
     ) -> Result<(), DetectError> {
-        let layout = &self.spec.output.layout;
-        // What is suppressed already is little, and says nothing.
-        let is_dense = layout.kind() == LayoutKind::Detector && !layout.rows_vary();
-        if !is_dense || !self.ready().is_empty() {
+        if !self.ready().is_empty() {
             return Ok(());
         }
-        self_check::write_image(network.slot(0), &self.spec.input.format());
-        let all = ClassFilter::new(&self.spec.labels, &[])?;
-        let mut candidates = Vec::new();
-        let decoded = network
-            .run(1, |outputs| {
-                output_decoder.decode(outputs, 0.0, &all, &mut candidates)
-            })
-            .map_err(|error| infer_error(1, &error))?;
-        let size = self.spec.input.size;
-        match self_check::check(&candidates, &decoded, size) {
-            Some((found, mismatch)) => {
-                let tensor = &self.spec.output.tensors[mismatch.tensor];
-                Err(DetectError::Tensor {
-                    path: self.file.path.clone(),
-                    tensor: format!("output `{tensor}`"),
-                    found,
-                    expected: mismatch.expected,
-                    advice: mismatch.advice,
+        self_check::check_network(&self.spec, &self.file.path, |all, candidates| {
+            self_check::write_image(network.slot(0), &self.spec.input.format());
+            network
+                .run(1, |outputs| {
+                    output_decoder.decode(outputs, 0.0, all, candidates)
                 })
-            }
-            None => Ok(()),
-        }
+                .map_err(|error| infer_error(1, &error))
+        })
     }
 
     fn load_error(&self, error: &ort::Error) -> DetectError {

@@ -4,10 +4,14 @@
 //! Without it, a network that is read in the wrong unit finds nothing in silence: all of its boxes are a pixel wide, or
 //! outside of the image. Real networks give boxes everywhere in an image, whatever it shows, if low scores count.
 
-use super::Candidate;
+use std::path::Path;
+
 use super::decoders::{DecodeDiagnostics, Mismatch};
+use super::layouts::LayoutKind;
+use super::model::ModelSpec;
+use super::{Candidate, ClassFilter, DetectError};
 use jetwatch_pixels::{CHANNELS, Slot, TensorFormat};
-use jetwatch_types::Size;
+use jetwatch_types::{PIXEL_BYTES, Size};
 
 /// Fewer boxes say nothing.
 const MIN_BOXES: usize = 20;
@@ -18,6 +22,15 @@ const CORNER: f32 = 40.0;
 /// A value of a made-up image.
 pub(super) fn made_up_pixel(at: usize) -> u8 {
     (at * 37 % 251) as u8
+}
+
+/// The pixels `BGRx` of a made-up image of `size`.
+pub(super) fn image_of(size: Size) -> Vec<u8> {
+    let len = size.width as usize * size.height as usize * PIXEL_BYTES;
+    // Blocks of different brightness.
+    (0..len)
+        .map(|at| made_up_pixel(at / (8 * PIXEL_BYTES)))
+        .collect()
 }
 
 /// Fills the input with a made-up image in the usual range of pixels.
@@ -40,9 +53,38 @@ pub(super) fn write_image(slot: Slot<'_>, format: &TensorFormat) {
     }
 }
 
+/// Refuses boxes that the layout of `spec` does not allow; `decode` runs the network in `path` on the made-up image and adds all
+/// candidates to the list.
+///
+/// # Errors
+/// The run fails, or the boxes are impossible.
+pub(super) fn check_network(
+    spec: &ModelSpec,
+    path: &Path,
+    decode: impl FnOnce(&ClassFilter, &mut Vec<Candidate>) -> Result<DecodeDiagnostics, DetectError>,
+) -> Result<(), DetectError> {
+    let layout = &spec.output.layout;
+    // What is suppressed already is little, and says nothing.
+    if layout.kind() != LayoutKind::Detector || layout.rows_vary() {
+        return Ok(());
+    }
+    let mut candidates = Vec::new();
+    let decoded = decode(&ClassFilter::new(&spec.labels, &[])?, &mut candidates)?;
+    match check(&candidates, &decoded, spec.input.size) {
+        Some((found, mismatch)) => Err(DetectError::Tensor {
+            path: path.to_owned(),
+            tensor: format!("output `{}`", spec.output.tensors[mismatch.tensor]),
+            found,
+            expected: mismatch.expected,
+            advice: mismatch.advice,
+        }),
+        None => Ok(()),
+    }
+}
+
 /// What is wrong with `candidates`, which are all boxes of an image, whatever their score, for an input of `size`; `None`
 /// where nothing speaks against them.
-pub(super) fn check(
+fn check(
     candidates: &[Candidate],
     decoded: &DecodeDiagnostics,
     size: Size,
@@ -67,7 +109,8 @@ pub(super) fn check(
             element.tensor,
             "scores from 0 to 1",
             "export the network with its sigmoid or softmax, or set output.activation in model.yaml where the layout has it; or set \
-             output.layout to that of the network",
+             output.layout to that of the network; networks for poses, faces or rotated boxes (OBB) have points or angles there: \
+             export a detection network",
         );
     }
     // Rows without a score only fill the tensor.

@@ -12,21 +12,21 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::decode::DecodeParams;
-use super::decoders::OutputDecoder;
+use super::decoders::{DType, OutputDecoder};
 use super::engines::{self, EngineCache, EngineSpec, EngineState, Gpu};
 use super::gpu_detector::{self, GpuDetector};
 use super::model::ModelSpec;
 use super::ort_session::RunShape;
 use super::postprocess::Postprocessor;
 use super::signature::{self, BatchAxis};
-use super::{DetectError, LayerProfile, gpu_plan, layer_profile};
+use super::{DetectError, LayerProfile, gpu_plan, layer_profile, self_check};
 use jetwatch_config::DetectorConfig;
 use jetwatch_nvidia::cuda::Device;
-use jetwatch_nvidia::session::{InferenceSession, Plan};
+use jetwatch_nvidia::session::{InferenceSession, LetterboxRect, Plan};
 use jetwatch_nvidia::surface::{SurfaceError, SurfaceReader};
 use jetwatch_nvidia::tensorrt::{self, Engine, Runtime, TensorMode};
 use jetwatch_telemetry::Recorder;
-use jetwatch_types::Frame;
+use jetwatch_types::{Frame, PIXEL_BYTES};
 
 use engine_io::{max_batch, output_shapes, sizes_bytes, tensors_of};
 
@@ -145,7 +145,35 @@ impl TensorRtModel {
             let execution = model.execution()?;
             model.ready().push(execution);
         }
+        model.check_boxes()?;
         Ok(model)
+    }
+
+    /// Runs the engine on a made-up image, and refuses boxes that its layout does not allow.
+    fn check_boxes(&self) -> Result<(), DetectError> {
+        let decoder = self.create_decoder()?;
+        self_check::check_network(&self.spec, &self.path, |all, candidates| {
+            let size = self.spec.input.size;
+            let image = self_check::image_of(size);
+            let row_len = size.width as usize * PIXEL_BYTES;
+            let whole = LetterboxRect {
+                width: size.width,
+                height: size.height,
+                left: 0,
+                top: 0,
+            };
+            let mut execution = self.acquire()?;
+            execution.upload_image(0, whole, |row| {
+                let first = row as usize * row_len;
+                &image[first..first + row_len]
+            })?;
+            execution.run(1)?;
+            let kinds: Vec<DType> = self.shapes.iter().map(|shape| shape.element).collect();
+            let outputs = gpu_detector::outputs_of(&execution, &kinds);
+            let decoded = decoder.decode(&outputs[..kinds.len()], 0.0, all, candidates);
+            self.ready().push(execution);
+            Ok(decoded)
+        })
     }
 
     fn ready(&self) -> MutexGuard<'_, Vec<InferenceSession>> {
