@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Exports that give objects rather than cells: behind a suppression, a choice of the best, or the queries of a transformer.
 
-use super::heads::*;
+use super::heads::{self, *};
 use super::net::{Edges, NEVER, Net, Object, P5, logit};
 use super::{Expected::*, Export, row};
 
@@ -39,8 +39,21 @@ pub(super) fn rows_behind_a_suppression_are_read() -> Vec<Export> {
             most,
         )
     };
+    let mmdeploy = |net: Net| {
+        suppressed(net.named(), Edges::Pixels).and(
+            "of_five = Concat boxes kept_scores axis=1
+            dets = Unsqueeze of_five [0]
+            flat = Reshape classes [-1]
+            labels = Unsqueeze flat [0]
+            > dets batch num_dets 5
+            > labels@7 batch num_dets",
+        )
+    };
+    let silu = |net: Net| net.and("silu = Sigmoid mean");
     #[rustfmt::skip]
     let rows = vec![
+        row("RTMDet by mmdeploy", mmdeploy(silu(P5.net(3))), Reads("finished", "bgr -1.8..2.6 top_left")),
+        row("RT-DETR of PaddleDetection", paddle_rtdetr(P5.net_of(3, "image images 3 192 256").named()), Reads("finished", STRETCHED)),
         row("Ultralytics, nms=True", ultralytics_filled("output0", 300).note("task", "detect"), Reads("finished", CENTERED)),
         row("YOLOv7, end2end", rows(P5.net(3), yolov7, "output"), Reads("finished", CENTERED)),
         row("YOLO-NAS, flat predictions", rows(P5.net(3), flat, "graph2_flat_predictions"), Reads("finished", "")),
@@ -120,6 +133,17 @@ pub(super) fn several_tensors_of_objects_are_read() -> Vec<Export> {
     let torchvision = |net, first, order: [usize; 3]| {
         torchvision(net, first, &order.map(|place| outputs[place]).concat())
     };
+    let azure = "detected_boxes = Div boxes sizes
+        > detected_boxes kept 4
+        detected_classes = Identity labels
+        > detected_classes@7 kept
+        detected_scores = Identity score_values
+        > detected_scores kept";
+    let mut sized = P5.net(3).named();
+    sized.floats("sizes", &[4], &[256.0, 192.0, 256.0, 192.0]);
+    let azure = heads::torchvision(sized, 0, azure);
+    let size = "side = ConstantOfShape [2]\nsize = Cast side to=7\n> size@7 2";
+    let detectron2 = torchvision(P5.net(3).named(), 0, [0, 1, 2]).and(size);
     let (torch, bytes) = (
         Reads("finished", CENTERED),
         Reads("finished", "rgb bytes stretch"),
@@ -129,6 +153,8 @@ pub(super) fn several_tensors_of_objects_are_read() -> Vec<Export> {
         row("torchvision, Faster R-CNN", torchvision(P5.net(3).named(), 1, [0, 1, 2]), torch),
         row("torchvision, RetinaNet", torchvision(P5.net(3).named(), 1, [0, 2, 1]), torch),
         row("torchvision, another order", torchvision(P5.net(3).named(), 1, [1, 2, 0]), torch),
+        row("Azure's Custom Vision", azure, Reads("finished", "bgr 0..255 stretch")),
+        row("Detectron2", detectron2, Reads("finished", "bgr 0..255 top_left")),
         row("TensorFlow's SSD by tf2onnx", ssd(), bytes),
         row("TensorFlow's SSD with raw outputs", ssd().and(raw), bytes),
         row("TensorFlow Lite's postprocess", lite, Reads("finished", "")),

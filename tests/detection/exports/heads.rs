@@ -73,13 +73,17 @@ pub(super) const PROTOTYPES: &str = "nothing = ConstantOfShape [1,32,48,64]
     output1 = Sigmoid nothing
     > output1 1 32 48 64";
 /// Points of a pose, and an angle.
-pub(super) const POSE: &str = "points = ConstantOfShape [1,51,N]
+pub(super) const POSE: &str = "nothing = ConstantOfShape [1,51,N]
+    points = Add nothing (17)
     output0 = Concat planes points axis=1
     > output0 1 55+C N";
 pub(super) const ANGLE: &str = "nothing = ConstantOfShape [1,1,N]
     angle = Sigmoid nothing
+    cosine = Cos angle
+    sine = Sin angle
     output0 = Concat planes angle axis=1
     > output0 1 5+C N";
+pub(super) const ANGLE_OF_ROWS: &str = "cosine = Cos rows_of_6\nsine = Sin rows_of_6";
 
 /// DeepStream-Yolo: corners, best score and its class of every cell.
 pub(super) fn deepstream(mut net: Net, outputs: &str) -> Net {
@@ -227,10 +231,33 @@ pub(super) fn top_300(mut net: Net, behind: &str) -> Net {
     net.and(behind)
 }
 
+/// RT-DETR of PaddleDetection, which takes height and width of the scaled image, and its scale.
+pub(super) fn paddle_rtdetr(net: Net) -> Net {
+    let mut net = net
+        .input("im_shape images 2")
+        .input("scale_factor images 2");
+    let [width, height] = net.grids.size();
+    net.floats("known", &[1, 2], &[height, width]);
+    let behind = "sides = Div im_shape scale_factor
+        of_known = Div sides known
+        factors = Concat of_known of_known axis=1
+        factors3 = Unsqueeze factors [1]
+        scaled = Mul top_boxes factors3
+        rows3 = Concat top_classes3 top_scores3 scaled axis=2
+        reshape2_83.tmp_0 = Reshape rows3 [-1,6]
+        zero = ConstantOfShape [1]
+        count = Add zero (300)
+        tile_3.tmp_0 = Cast count to=6
+        > reshape2_83.tmp_0 kept 6
+        > tile_3.tmp_0@6 images";
+    top_300(net, behind)
+}
+
 /// YOLOv10 and YOLO26 with their choice of the best boxes, and perhaps `more` numbers of masks, poses or angles.
 pub(super) fn end_to_end(net: Net, more: usize) -> Net {
     let behind = format!(
-        "more = ConstantOfShape [1,300,{more}]
+        "behind0 = ConstantOfShape [1,300,{more}]
+        more = Add behind0 (17)
         output0 = Concat rows_of_6 more axis=2
         > output0 1 300 6+{more}"
     );
@@ -438,6 +465,16 @@ pub(super) const PICODET: &str = "planes# = Reshape cls# [-1,C,H*W]
     reg# = Slice bins/rows [F] [L] [1]
     > scores# 1 H*W C
     > reg# 1 H*W 32";
+
+/// RTMDet: logits, and distances in pixels from the corner of a cell.
+pub(super) fn rtmdet(mut net: Net) -> Net {
+    let classes = net.classes;
+    net.maps("logits", &net.none(), &|_, object| object.logits(classes));
+    net.maps("sides", &[1.0; 4], &|cell, object| {
+        object.sides(cell, 0.0).to_vec()
+    });
+    net.and("reg# = Mul sides# (#)\n> logits# 1 C H W\n> reg# 1 4 H W")
+}
 
 /// NanoDet-Plus, in one tensor.
 pub(super) fn nanodet(mut net: Net) -> Net {

@@ -24,6 +24,10 @@ pub(super) fn other_tasks_are_refused() -> Vec<Export> {
         row("26-pose, end to end", end_to_end(noted(1, "pose"), 51), Refuses(&["task pose"])),
         row("v8-obb", ultralytics(noted(3, "obb"), ANGLE), Refuses(&["task obb", "export a detection network"])),
         row("26-obb, end to end", end_to_end(noted(3, "obb"), 1), Refuses(&["task obb"])),
+        row("v8-pose without metadata", ultralytics(P5.net(1), POSE), Refuses(&["poses", "export a detection network"])),
+        row("26-pose, end to end, without metadata", end_to_end(P5.net(1), 51), Refuses(&["poses", "export a detection network"])),
+        row("v8-obb without metadata", ultralytics(P5.net(3), ANGLE), Refuses(&["task obb"])),
+        row("26-obb, end to end, without metadata", end_to_end(P5.net(3), 1).and(ANGLE_OF_ROWS), Refuses(&["task obb"])),
         row("v8-cls", vector(noted(3, "classify"), "Softmax"), Drafts("softmax")),
         row("classifier", vector(P5.net(1000), "Add (1)"), Drafts("logits")),
         row("classifier of several labels", vector(P5.net(20), "Sigmoid"), Drafts("sigmoid")),
@@ -39,6 +43,18 @@ pub(super) fn networks_without_boxes_are_refused() -> Vec<Export> {
             "picture = ConstantOfShape [{shape}]\n> picture {axes}"
         ))
     };
+    // Outputs of zeros: `NAME AXES`.
+    let zeros = |outputs: &[&str]| {
+        let lines = outputs.iter().map(|output| {
+            let (name, axes) = output.split_once(' ').expect("axes");
+            format!(
+                "{name} = ConstantOfShape [{}]\n> {output}\n",
+                axes.replace(' ', ",")
+            )
+        });
+        P5.net(3).and(&lines.collect::<String>())
+    };
+    let text = ultralytics(P5.net(3).input("txt_feats 1 3 512"), PLANES);
     let indices = suppressed(P5.net(3), Edges::Pixels).and("> kept@7 kept 3");
     // Before the anchors are applied.
     let mut deltas = anchor_rows(P5.net(3), 192, "background scores");
@@ -52,6 +68,12 @@ pub(super) fn networks_without_boxes_are_refused() -> Vec<Export> {
         row("depth", image("1 1 192 256"), Refuses(&["no layout fits"])),
         row("semantic segmentation", image("1 21 192 256"), Refuses(&["no layout fits"])),
         row("SSD, raw", deltas, Refuses(&["`all_deltas`", "anchors"])),
+        row("YOLO-World with a text", text, Refuses(&["`txt_feats`", "text"])),
+        row("RetinaFace", zeros(&["loc 1 2016 4", "conf 1 2016 2", "landms 1 2016 10"]), Refuses(&["landmarks"])),
+        row("SCRFD", zeros(&["448 1536 1", "451 1536 4", "454 1536 10"]), Refuses(&["landmarks"])),
+        row("CenterNet", zeros(&["hm 1 3 48 64", "wh 1 2 48 64", "reg 1 2 48 64"]), Refuses(&["CenterNet"])),
+        row("RetinaNet, raw", zeros(&["cls 1 720 24 32", "reg 1 36 24 32"]), Refuses(&["anchors"])),
+        row("YOLOv2", zeros(&["grid 1 125 6 8"]), Refuses(&["YOLOv2"])),
         row("indices of NonMaxSuppression", indices, Refuses(&["NonMaxSuppression"])),
     ];
     rows
