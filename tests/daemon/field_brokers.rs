@@ -30,12 +30,7 @@ fn start(config: &MqttConfig) -> MqttSink {
 }
 
 fn count(sink: &mut MqttSink, count: usize) {
-    sink.publish(&Publication::Count {
-        source: "cam",
-        label: "person",
-        count,
-        at: at(0),
-    });
+    sink.publish(&Publication::count("cam", "person", count, at(0)));
 }
 
 /// Track numbers of events.

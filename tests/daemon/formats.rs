@@ -92,12 +92,7 @@ impl Player {
     }
 
     fn state(&mut self, source: &'static str, seq: u64, state: SourceState) {
-        let record = Publication::Source {
-            source,
-            state,
-            reason: None,
-            at: at(seq),
-        };
+        let record = Publication::source_state(source, state, None, at(seq));
         self.publish(&record, seq);
     }
 

@@ -58,12 +58,7 @@ fn mosquitto_sub_sees_retained_values_with_both_protocols() {
     let (broker, config) = start();
     let mut sink =
         MqttSink::start(&config, "dev", &["person".to_owned()]).expect("the thread starts");
-    sink.publish(&Publication::Count {
-        source: "cam",
-        label: "person",
-        count: 3,
-        at: at(0),
-    });
+    sink.publish(&Publication::count("cam", "person", 3, at(0)));
     wait_until("the count is delivered", || sink.counts().delivered == 1);
     let port = broker.local_addr().port();
     for version in ["311", "5"] {

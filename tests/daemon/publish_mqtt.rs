@@ -22,12 +22,7 @@ fn start(config: &jetwatch_config::MqttConfig) -> MqttSink {
 }
 
 fn count(sink: &mut MqttSink, count: usize) {
-    sink.publish(&Publication::Count {
-        source: "cam",
-        label: "person",
-        count,
-        at: at(0),
-    });
+    sink.publish(&Publication::count("cam", "person", count, at(0)));
 }
 
 /// Adds the track numbers of the events that have arrived.
@@ -107,12 +102,12 @@ fn retained_values_are_right_for_late_subscribers_and_after_a_broker_forgot_them
     for n in [1, 2, 3] {
         count(&mut sink, n);
     }
-    sink.publish(&Publication::Source {
-        source: "cam",
-        state: SourceState::Online,
-        reason: None,
-        at: at(0),
-    });
+    sink.publish(&Publication::source_state(
+        "cam",
+        SourceState::Online,
+        None,
+        at(0),
+    ));
     wait_until("all is delivered", || sink.counts().queued == 0);
     let see = |broker: &Mosquitto, state: &str, persons: &str| {
         for (topic, expected) in [("dev/status", "online"), ("dev/cam/counts/person", persons)] {

@@ -17,7 +17,8 @@ use jetwatch_config::{Config, SceneRules, heading_slug};
 use jetwatch_platform::throttling::{Cause, ThrottleEvent};
 use jetwatch_publish::{
     Activity, AnalyticsMessage, DetectorStatus, Encoder, Publication, ReloadProblem, ReloadState,
-    ReloadStatus, Reply, Timestamp, message_page, message_schema,
+    ReloadStatus, Reply, ScoreThreshold, SourceName, Switch, Timestamp, Utc, message_page,
+    message_schema,
 };
 use jetwatch_telemetry::update_status::{STATUS_VERSION, UpdateState, UpdateStatus};
 use jetwatch_types::SourceState;
@@ -162,14 +163,14 @@ fn lines() -> String {
         Publication::Events { source: "cam", frame: &without_pts, events: &with_embedding, recording: None, snapshots: &[] },
         Publication::Frame { source: "cam", frame: &meta, tracks: &tracks },
         Publication::Frame { source: "cam", frame: &meta, tracks: &[] },
-        Publication::Count { source: "cam", label: "traffic light", count: 2, at: at(7) },
-        Publication::GroupCount { source: "cam", group: "signal", count: 2, at: at(7) },
-        Publication::Switch { source: "cam", rule: None, on: true, at: at(7) },
-        Publication::Switch { source: "cam", rule: Some("yard"), on: false, at: at(7) },
-        Publication::ScoreThreshold { source: "cam", threshold: 0.35, at: at(7) },
+        Publication::count("cam", "traffic light", 2, at(7)),
+        Publication::group_count("cam", "signal", 2, at(7)),
+        Publication::Switch(Switch { source: SourceName("cam"), rule: None, on: true, changed_at: Utc(at(7)) }),
+        Publication::Switch(Switch { source: SourceName("cam"), rule: Some("yard"), on: false, changed_at: Utc(at(7)) }),
+        Publication::ScoreThreshold(ScoreThreshold { source: SourceName("cam"), threshold: 0.35, changed_at: Utc(at(7)) }),
         Publication::Active { source: "cam", activity: &DETECTION, at: at(7) },
         Publication::Active { source: "cam", activity: &YARD, at: at(7) },
-        Publication::Source { source: "cam", state: SourceState::Offline, reason: Some("no \"frame\"\nfor 5 s"), at: at(7) },
+        Publication::source_state("cam", SourceState::Offline, Some("no \"frame\"\nfor 5 s"), at(7)),
         Publication::Stats(&stats),
     ];
     for state in [
@@ -177,12 +178,7 @@ fn lines() -> String {
         SourceState::Online,
         SourceState::Ended,
     ] {
-        records.push(Publication::Source {
-            source: "cam",
-            state,
-            reason: None,
-            at: at(7),
-        });
+        records.push(Publication::source_state("cam", state, None, at(7)));
     }
     #[rustfmt::skip]
     let statuses = [

@@ -94,12 +94,12 @@ fn requests_carry_event_identity_signature_and_headers() {
     );
     let mut sink = sink(&config(folder.path(), &endpoint.url("/in?a=1"), &more));
     publish(&mut sink, 1..=1);
-    sink.publish(&Publication::Source {
-        source: "cam",
-        state: SourceState::Offline,
-        reason: Some("gone"),
-        at: at(1),
-    });
+    sink.publish(&Publication::source_state(
+        "cam",
+        SourceState::Offline,
+        Some("gone"),
+        at(1),
+    ));
     wait_until("both events", || endpoint.accepted().len() == 2);
     let [first, second] = &endpoint.accepted()[..] else {
         panic!("two");

@@ -57,7 +57,10 @@ pub use stats::{MediaStats, SPOOL_CLASSES, SecondaryStats, SpoolStats};
 pub use subscribe::Subscriber;
 pub use topics::{Delivery, SetTopic, Setting, Topics};
 pub use webhook::{WebhookSink, check_webhook, webhook_folders};
-pub use wire::{Encoder, Timestamp, message_page, message_schema, track_identity};
+pub use wire::{
+    Count, Encoder, Group, GroupCount, Label, ScoreThreshold, SourceName, SourceStatus, Switch,
+    Timestamp, Utc, message_page, message_schema, track_identity,
+};
 
 use bytes::Bytes;
 
@@ -98,38 +101,11 @@ pub enum Publication<'a> {
         tracks: &'a [Track],
     },
     /// The number of active tracks of one label changed.
-    Count {
-        /// Name of the source.
-        source: &'a str,
-        /// The label.
-        label: &'a str,
-        /// Active tracks now.
-        count: usize,
-        /// Capture time of the frame that changed it.
-        at: SystemTime,
-    },
+    Count(Count<'a>),
     /// The number of active tracks of one group of labels changed.
-    GroupCount {
-        /// Name of the source.
-        source: &'a str,
-        /// Name of the group.
-        group: &'a str,
-        /// Active tracks now.
-        count: usize,
-        /// Capture time of the frame that changed it.
-        at: SystemTime,
-    },
+    GroupCount(GroupCount<'a>),
     /// Detection of a source, or one of its rules, was switched on or off; published for the first time when the source is added.
-    Switch {
-        /// Name of the source.
-        source: &'a str,
-        /// Name of the zone, line or direction, or `stationary`; `None`: detection of the source.
-        rule: Option<&'a str>,
-        /// Whether it is on. A schedule may turn it off all the same.
-        on: bool,
-        /// When it was set.
-        at: SystemTime,
-    },
+    Switch(Switch<'a>),
     /// What is active of a source by its switch and its schedule; only where it has a schedule, or had one in this run.
     Active {
         /// Name of the source.
@@ -140,14 +116,7 @@ pub enum Publication<'a> {
         at: SystemTime,
     },
     /// The score threshold of a source was set; published for the first time when the source is added.
-    ScoreThreshold {
-        /// Name of the source.
-        source: &'a str,
-        /// Detections below it are dropped; 0 to 1.
-        threshold: f32,
-        /// When it was set.
-        at: SystemTime,
-    },
+    ScoreThreshold(ScoreThreshold<'a>),
     /// Analytics events of one frame of one source.
     Analytics {
         /// Name of the source.
@@ -188,16 +157,7 @@ pub enum Publication<'a> {
         at: SystemTime,
     },
     /// A source's state changed.
-    Source {
-        /// Name of the source.
-        source: &'a str,
-        /// The state now.
-        state: SourceState,
-        /// Reason, as text, when it is not online.
-        reason: Option<&'a str>,
-        /// When.
-        at: SystemTime,
-    },
+    Source(SourceStatus<'a>),
     /// Progress of the detector while the daemon starts.
     Detector {
         /// The state now.
@@ -255,6 +215,46 @@ pub enum Publication<'a> {
         /// When this is published.
         at: SystemTime,
     },
+}
+
+impl<'a> Publication<'a> {
+    /// The number of active tracks of `label` is `count` since `at`.
+    #[must_use]
+    pub fn count(source: &'a str, label: &'a str, count: usize, at: SystemTime) -> Self {
+        Self::Count(Count {
+            source: SourceName(source),
+            label: Label(label),
+            count,
+            changed_at: Utc(at),
+        })
+    }
+
+    /// As [`count`](Self::count), of a group of labels.
+    #[must_use]
+    pub fn group_count(source: &'a str, group: &'a str, count: usize, at: SystemTime) -> Self {
+        Self::GroupCount(GroupCount {
+            source: SourceName(source),
+            group: Group(group),
+            count,
+            changed_at: Utc(at),
+        })
+    }
+
+    /// A source is in this state since `at`; `reason`: why it is not online.
+    #[must_use]
+    pub fn source_state(
+        source: &'a str,
+        state: SourceState,
+        reason: Option<&'a str>,
+        at: SystemTime,
+    ) -> Self {
+        Self::Source(SourceStatus {
+            source: SourceName(source),
+            state,
+            reason,
+            since: Utc(at),
+        })
+    }
 }
 
 /// An analytics event with the start of its track, from which the track's identity is made.

@@ -309,30 +309,20 @@ impl MqttSink {
             return;
         }
         log::info!(values = actions.len(); "cleaning up stale retained messages from a previous run");
+        let now = SystemTime::now();
         for remedy in actions {
             match remedy {
                 Cleanup::Clear { topic } => self.shared.outbox().clear_retained(topic.into()),
-                Cleanup::ZeroCount { source, label } => self.publish(&Publication::Count {
-                    source: &source,
-                    label: &label,
-                    count: 0,
-                    at: SystemTime::now(),
-                }),
+                Cleanup::ZeroCount { source, label } => {
+                    self.publish(&Publication::count(&source, &label, 0, now));
+                }
                 Cleanup::ZeroGroupCount { source, group } => {
-                    self.publish(&Publication::GroupCount {
-                        source: &source,
-                        group: &group,
-                        count: 0,
-                        at: SystemTime::now(),
-                    });
+                    self.publish(&Publication::group_count(&source, &group, 0, now));
                 }
                 Cleanup::MarkEnded { source } => {
-                    self.publish(&Publication::Source {
-                        source: &source,
-                        state: SourceState::Ended,
-                        reason: Some(NOT_CONFIGURED_REASON),
-                        at: SystemTime::now(),
-                    });
+                    let reason = Some(NOT_CONFIGURED_REASON);
+                    let ended = SourceState::Ended;
+                    self.publish(&Publication::source_state(&source, ended, reason, now));
                     // Its state stays retained, as that of every removed source.
                     drop(self.topics.remove_source(&source));
                 }

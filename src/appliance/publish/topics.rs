@@ -154,6 +154,48 @@ impl MessageTopic {
     }
 }
 
+impl Publication<'_> {
+    /// Levels of its topic, with what stands for the name of the source and for another name; empty where there is none.
+    #[must_use]
+    pub fn place(&self) -> (&'static str, &str, &str) {
+        let (spec, source, name) = self.topic();
+        (spec.levels, source, name)
+    }
+
+    fn topic(&self) -> (MessageTopic, &str, &str) {
+        match self {
+            Self::Events { source, .. } => (EVENT, *source, ""),
+            Self::Frame { source, .. } => (DETECTIONS, *source, ""),
+            Self::Source(status) => (SOURCE, status.source.0, ""),
+            Self::Count(count) => (COUNT, count.source.0, count.label.0),
+            Self::GroupCount(count) => (GROUP_COUNT, count.source.0, count.group.0),
+            Self::Switch(switch) => match switch.rule {
+                Some(rule) => (RULE, switch.source.0, rule),
+                None => (DETECT, switch.source.0, ""),
+            },
+            Self::Active {
+                source, activity, ..
+            } => match activity.rule {
+                Some(rule) => (RULE_ACTIVE, *source, rule),
+                None => (DETECT_ACTIVE, *source, ""),
+            },
+            Self::ScoreThreshold(score) => (SCORE_THRESHOLD, score.source.0, ""),
+            Self::Analytics { source, .. } => (ANALYTICS, *source, ""),
+            Self::Zone { source, zone, .. } => (ZONE, *source, zone.name.as_str()),
+            Self::Line { source, line, .. } => (LINE, *source, line.name.as_str()),
+            Self::Detector { .. } => (DETECTOR, "", ""),
+            Self::Throttling { .. } => (THROTTLING, "", ""),
+            Self::Reload { .. } => (RELOAD, "", ""),
+            Self::Update(_) => (UPDATE, "", ""),
+            Self::Reply { .. } => (REPLY, "", ""),
+            Self::Stats(_) => (STATS, "", ""),
+            Self::Gap { .. } => (GAP, "", ""),
+            Self::Media { item, .. } => (MEDIA, item.source.as_str(), ""),
+            Self::Snapshot { source, label, .. } => (SNAPSHOT, *source, *label),
+        }
+    }
+}
+
 /// The topics of one device. Each is built once and shared afterwards.
 #[derive(Debug)]
 pub struct Topics {
@@ -223,45 +265,17 @@ impl Topics {
 
     /// Topic and delivery guarantee of `record`.
     pub fn resolve(&mut self, record: &Publication<'_>) -> (Arc<str>, Delivery) {
-        let (spec, source, name) = match record {
-            Publication::Events { source, .. } => (EVENT, *source, ""),
-            Publication::Frame { source, .. } => (DETECTIONS, *source, ""),
-            Publication::Source { source, .. } => (SOURCE, *source, ""),
-            Publication::Count { source, label, .. } => (COUNT, *source, *label),
-            Publication::GroupCount { source, group, .. } => (GROUP_COUNT, *source, *group),
-            Publication::Switch { source, rule, .. } => match rule {
-                Some(rule) => (RULE, *source, *rule),
-                None => (DETECT, *source, ""),
-            },
-            Publication::Active {
-                source, activity, ..
-            } => match activity.rule {
-                Some(rule) => (RULE_ACTIVE, *source, rule),
-                None => (DETECT_ACTIVE, *source, ""),
-            },
-            Publication::ScoreThreshold { source, .. } => (SCORE_THRESHOLD, *source, ""),
-            Publication::Analytics { source, .. } => (ANALYTICS, *source, ""),
-            Publication::Zone { source, zone, .. } => (ZONE, *source, zone.name.as_str()),
-            Publication::Line { source, line, .. } => (LINE, *source, line.name.as_str()),
-            Publication::Detector { .. } => (DETECTOR, "", ""),
-            Publication::Throttling { .. } => (THROTTLING, "", ""),
-            Publication::Reload { .. } => (RELOAD, "", ""),
-            Publication::Update(_) => (UPDATE, "", ""),
-            Publication::Reply { .. } => (REPLY, "", ""),
-            Publication::Stats(_) => (STATS, "", ""),
-            Publication::Gap { .. } => (GAP, "", ""),
-            Publication::Media { item, .. } => (MEDIA, item.source.as_str(), ""),
-            Publication::Snapshot {
-                source,
-                track: Some(track),
-                ..
-            } => {
-                // Tracks are many: not kept.
-                let topic = self.path(TRACK_SNAPSHOT, source, &track.to_string());
-                return (topic.into(), TRACK_SNAPSHOT.delivery);
-            }
-            Publication::Snapshot { source, label, .. } => (SNAPSHOT, *source, *label),
-        };
+        // Tracks are many: not kept.
+        if let Publication::Snapshot {
+            source,
+            track: Some(track),
+            ..
+        } = record
+        {
+            let topic = self.path(TRACK_SNAPSHOT, source, &track.to_string());
+            return (topic.into(), TRACK_SNAPSHOT.delivery);
+        }
+        let (spec, source, name) = record.topic();
         (self.topic(spec, source, name), spec.delivery)
     }
 

@@ -22,8 +22,9 @@ use std::time::SystemTime;
 
 use self::analytics::{AnalyticsEventBody, LineBody, ZoneBody};
 pub(crate) use self::bare::bare_payload;
-use self::bare::{CountBody, GroupCountBody, ScoreThresholdBody, SwitchBody};
-use self::body::{DetectionsBody, DetectorBody, EventBody, SourceBody, StatsBody};
+pub use self::bare::{Count, GroupCount, ScoreThreshold, Switch};
+pub use self::body::SourceStatus;
+use self::body::{DetectionsBody, DetectorBody, EventBody, StatsBody};
 use self::control::{ActiveBody, ReloadBody, ReplyBody};
 use self::envelope::{Envelope, MessageBody};
 use self::machine::ThrottlingBody;
@@ -32,8 +33,9 @@ pub use self::schema::{message_page, message_schema};
 use self::spool::GapBody;
 pub use self::timestamp::Timestamp;
 use self::update::UpdateBody;
-pub(crate) use self::value::{EventId, SpoolId, Utc, rounded};
-use self::value::{Group, Label, Names, SourceName};
+use self::value::Names;
+pub(crate) use self::value::{EventId, SpoolId, rounded};
+pub use self::value::{Group, Label, SourceName, Utc};
 use super::Publication;
 use jetwatch_types::{Classes, TrackId};
 
@@ -131,48 +133,10 @@ impl Encoder {
                 frame,
                 tracks,
             } => out.write(&DetectionsBody::new(names, source, frame, tracks, now)),
-            Publication::Count {
-                source,
-                label,
-                count,
-                at,
-            } => out.write(&CountBody {
-                source: SourceName(source),
-                label: Label(label),
-                count: *count,
-                changed_at: Utc(*at),
-            }),
-            Publication::GroupCount {
-                source,
-                group,
-                count,
-                at,
-            } => out.write(&GroupCountBody {
-                source: SourceName(source),
-                group: Group(group),
-                count: *count,
-                changed_at: Utc(*at),
-            }),
-            Publication::Switch {
-                source,
-                rule,
-                on,
-                at,
-            } => out.write(&SwitchBody {
-                source: SourceName(source),
-                rule: *rule,
-                on: *on,
-                changed_at: Utc(*at),
-            }),
-            Publication::ScoreThreshold {
-                source,
-                threshold,
-                at,
-            } => out.write(&ScoreThresholdBody {
-                source: SourceName(source),
-                threshold: (f64::from(*threshold) * 1e4).round() / 1e4,
-                changed_at: Utc(*at),
-            }),
+            Publication::Count(count) => out.write(count),
+            Publication::GroupCount(count) => out.write(count),
+            Publication::Switch(switch) => out.write(switch),
+            Publication::ScoreThreshold(threshold) => out.write(threshold),
             Publication::Analytics {
                 source,
                 rules,
@@ -209,17 +173,7 @@ impl Encoder {
                 since,
                 at,
             } => out.write(&LineBody::new(names, source, line, crossings, *since, *at)),
-            Publication::Source {
-                source,
-                state,
-                reason,
-                at,
-            } => out.write(&SourceBody {
-                source: SourceName(source),
-                state: (*state).into(),
-                reason: *reason,
-                since: Utc(*at),
-            }),
+            Publication::Source(status) => out.write(status),
             Publication::Active {
                 source,
                 activity,

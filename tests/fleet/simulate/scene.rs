@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use jetwatch_config::{LineRule, SceneRules, Segment};
-use jetwatch_publish::{AnalyticsMessage, Publication};
+use jetwatch_publish::{AnalyticsMessage, Publication, ScoreThreshold, SourceName, Switch, Utc};
 use jetwatch_types::{
     AnalyticsEvent, AnalyticsEventKind, Attributes, Classes, Crossings, EventKind, FrameMeta, Side,
     Size, SourceId, SourceState, SplitMix64, Track, TrackEvent, TrackId, TrackState,
@@ -107,23 +107,23 @@ impl Scene {
     pub fn announce(&self, at: SystemTime, publish: &mut dyn FnMut(&Publication<'_>)) {
         let source = self.source.as_str();
         let (rule, on) = (None, true);
-        publish(&Publication::Source {
+        publish(&Publication::source_state(
             source,
-            state: SourceState::Online,
-            reason: None,
+            SourceState::Online,
+            None,
             at,
-        });
-        publish(&Publication::Switch {
-            source,
+        ));
+        publish(&Publication::Switch(Switch {
+            source: SourceName(source),
             rule,
             on,
-            at,
-        });
-        publish(&Publication::ScoreThreshold {
-            source,
+            changed_at: Utc(at),
+        }));
+        publish(&Publication::ScoreThreshold(ScoreThreshold {
+            source: SourceName(source),
             threshold: 0.4,
-            at,
-        });
+            changed_at: Utc(at),
+        }));
         self.publish_line(at, publish);
     }
 
@@ -275,12 +275,12 @@ impl Scene {
 
     fn publish_count(&self, class: u16, at: SystemTime, publish: &mut dyn FnMut(&Publication<'_>)) {
         let is_of_class = |object: &&Object| object.track.class == class;
-        publish(&Publication::Count {
-            source: &self.source,
-            label: LABELS[usize::from(class)],
-            count: self.objects.iter().filter(is_of_class).count(),
+        publish(&Publication::count(
+            &self.source,
+            LABELS[usize::from(class)],
+            self.objects.iter().filter(is_of_class).count(),
             at,
-        });
+        ));
     }
 
     fn publish_line(&self, at: SystemTime, publish: &mut dyn FnMut(&Publication<'_>)) {
@@ -321,7 +321,7 @@ mod tests {
                     analytics += 1;
                     assert!(made[0].event.track.is_some_and(|id| open.contains(&id)));
                 }
-                Publication::Count { .. } => counts += 1,
+                Publication::Count(_) => counts += 1,
                 _ => {}
             });
             assert_eq!(events + analytics, step);

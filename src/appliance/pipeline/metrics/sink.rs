@@ -54,14 +54,9 @@ impl Sink for MetricsSink {
                     }
                 }
             }
-            Publication::Count {
-                source,
-                label,
-                count,
-                ..
-            } => {
-                if let Some(series) = self.sources.get(*source) {
-                    series.set_tracks(label, *count);
+            Publication::Count(count) => {
+                if let Some(series) = self.sources.get(count.source.0) {
+                    series.set_tracks(count.label.0, count.count);
                 }
             }
             Publication::Zone {
@@ -210,12 +205,7 @@ mod tests {
                 events: std::slice::from_ref(&crossing),
                 recording: None,
             });
-            sink.publish(&Publication::Count {
-                source,
-                label: "car",
-                count: 4,
-                at,
-            });
+            sink.publish(&Publication::count(source, "car", 4, at));
             sink.publish(&Publication::Zone {
                 source,
                 zone: &gate.rules.zones[0],

@@ -3,7 +3,7 @@
 
 use std::time::SystemTime;
 
-use jetwatch_publish::{Activity, Publication};
+use jetwatch_publish::{Activity, Publication, ScoreThreshold, SourceName, Switch, Utc};
 use jetwatch_types::FrameMeta;
 
 use super::counts::CountChange;
@@ -29,18 +29,10 @@ impl TrackedSource {
         let changed = |change: CountChange<'_>| {
             let (source, at) = (name.as_str(), meta.captured_at);
             publisher.publish(&match change {
-                CountChange::Label(label, count) => Publication::Count {
-                    source,
-                    label,
-                    count,
-                    at,
-                },
-                CountChange::Group(group, count) => Publication::GroupCount {
-                    source,
-                    group,
-                    count,
-                    at,
-                },
+                CountChange::Label(label, count) => Publication::count(source, label, count, at),
+                CountChange::Group(group, count) => {
+                    Publication::group_count(source, group, count, at)
+                }
             });
         };
         let changes = self.lifecycle.count_changes();
@@ -97,31 +89,35 @@ impl TrackedSource {
     }
 
     pub(super) fn publish_state(&self, message: &StateMessage, publisher: &mut Publisher) {
-        publisher.publish(&Publication::Source {
-            source: &self.info.name,
-            state: message.state,
-            reason: message.reason.as_deref(),
-            at: message.at,
-        });
+        publisher.publish(&Publication::source_state(
+            &self.info.name,
+            message.state,
+            message.reason.as_deref(),
+            message.at,
+        ));
     }
 
     /// Publishes a switch or threshold that has this value now.
     pub(super) fn publish_switch(&self, change: &SwitchChange, publisher: &mut Publisher) {
         let (source, at) = (self.info.name.as_str(), SystemTime::now());
-        let switch = |rule, on| Publication::Switch {
-            source,
-            rule,
-            on,
-            at,
+        let switch = |rule, on| {
+            Publication::Switch(Switch {
+                source: SourceName(source),
+                rule,
+                on,
+                changed_at: Utc(at),
+            })
         };
         publisher.publish(&match change {
             SwitchChange::Detection(on) => switch(None, *on),
             SwitchChange::Rule(rule, on) => switch(Some(rule), *on),
-            SwitchChange::ScoreThreshold(threshold) => Publication::ScoreThreshold {
-                source,
-                threshold: *threshold,
-                at,
-            },
+            SwitchChange::ScoreThreshold(threshold) => {
+                Publication::ScoreThreshold(ScoreThreshold {
+                    source: SourceName(source),
+                    threshold: *threshold,
+                    changed_at: Utc(at),
+                })
+            }
         });
     }
 

@@ -29,8 +29,8 @@ impl Sink for RecordedText {
                     .iter()
                     .map(|event| format!("{:?} {}", event.kind, event.after.id)),
             ),
-            Publication::Count { count, .. } => texts.push(format!("count {count}")),
-            Publication::Source { state, .. } => texts.push(format!("{state:?}")),
+            Publication::Count(count) => texts.push(format!("count {}", count.count)),
+            Publication::Source(status) => texts.push(format!("{:?}", status.state)),
             Publication::Reply { reply, .. } => {
                 texts.push(format!("reply {}", reply.id.as_deref().unwrap_or("none")))
             }

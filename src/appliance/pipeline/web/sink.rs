@@ -41,10 +41,11 @@ impl WebSink {
     }
 
     /// Passes a message that is valid until the next of its topic.
-    fn retain(&mut self, source: &str, topic: &str, record: &Publication<'_>) {
-        let hub = &self.hub;
+    fn retain(&mut self, record: &Publication<'_>) {
+        let (hub, (levels, source, name)) = (&self.hub, record.place());
+        let topic = format!("{levels}/{name}");
         self.encoder.encode(record, Timestamp::now(), |json| {
-            hub.retain(source, topic, json);
+            hub.retain(source, &topic, json);
         });
     }
 
@@ -125,30 +126,6 @@ impl Sink for WebSink {
                     hub.append(json);
                 });
             }
-            Publication::Count { source, label, .. } => {
-                self.retain(source, &format!("count/{label}"), record);
-            }
-            Publication::GroupCount { source, group, .. } => {
-                self.retain(source, &format!("group/{group}"), record);
-            }
-            Publication::Switch { source, rule, .. } => {
-                let rule = rule.unwrap_or_default();
-                self.retain(source, &format!("switch/{rule}"), record);
-            }
-            Publication::ScoreThreshold { source, .. } => {
-                self.retain(source, "score_threshold", record);
-            }
-            Publication::Zone { source, zone, .. } => {
-                self.retain(source, &format!("zone/{}", zone.name), record);
-            }
-            Publication::Line { source, line, .. } => {
-                self.retain(source, &format!("line/{}", line.name), record);
-            }
-            Publication::Source { source, .. } => self.retain(source, "source", record),
-            Publication::Detector { .. } => self.retain("", "detector", record),
-            Publication::Throttling { .. } => self.retain("", "throttling", record),
-            Publication::Reload { .. } => self.retain("", "reload", record),
-            Publication::Gap { .. } => self.retain("", "gap", record),
             Publication::Media { .. } => {
                 let hub = &self.hub;
                 self.encoder
@@ -157,10 +134,15 @@ impl Sink for WebSink {
             Publication::Stats(stats) => {
                 let point = self.point(stats);
                 self.hub.add_point(point);
-                self.retain("", "stats", record);
+                self.retain(record);
             }
             // A message for each frame would fill the page; a reply is for who gave the command.
-            _ => {}
+            Publication::Frame { .. }
+            | Publication::Reply { .. }
+            | Publication::Snapshot { .. }
+            | Publication::Active { .. }
+            | Publication::Update(_) => {}
+            _ => self.retain(record),
         }
     }
 

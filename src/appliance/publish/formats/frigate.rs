@@ -21,7 +21,7 @@ use self::review::{Camera, ReviewChange, ReviewRules};
 use self::stats::StatsHistory;
 use super::identity::seconds;
 use super::{Format, FormatDelivery, FormatMessage, Scale, to_json};
-use crate::{AnalyticsMessage, Publication, SourceInfo};
+use crate::{AnalyticsMessage, Publication, SourceInfo, SourceStatus};
 use jetwatch_config::{FormatConfig, SceneRules};
 use jetwatch_types::{
     AnalyticsEventKind, Classes, EventKind, FrameMeta, SourceState, TrackEvent, TrackId,
@@ -322,14 +322,20 @@ impl Format for FrigateFormat {
                     self.on_analytics(source, rules, frame, message, now, out);
                 }
             }
-            Publication::Source { source, state, .. } => {
+            Publication::Source(SourceStatus { source, state, .. }) => {
                 let status = match state {
                     SourceState::Online => "online",
                     SourceState::Connecting | SourceState::Offline | SourceState::Ended => {
                         "offline"
                     }
                 };
-                self.push(source, "status/detect", status, FormatDelivery::Latest, out);
+                self.push(
+                    source.0,
+                    "status/detect",
+                    status,
+                    FormatDelivery::Latest,
+                    out,
+                );
             }
             Publication::Snapshot {
                 source,

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Fact, Sensors};
-use crate::{Publication, SourceInfo};
+use crate::{Count, Label, Publication, SourceInfo, SourceName};
 use jetwatch_types::Classes;
 
 /// Passes facts on.
@@ -74,12 +74,12 @@ impl Observer {
     /// Notices what is new in `record`.
     pub fn observe(&mut self, record: &Publication<'_>) {
         match record {
-            Publication::Count {
-                source,
-                label,
+            Publication::Count(Count {
+                source: SourceName(source),
+                label: Label(label),
                 count: 1..,
                 ..
-            } => {
+            }) => {
                 let Some(known) = self.sources.get_mut(*source) else {
                     return;
                 };

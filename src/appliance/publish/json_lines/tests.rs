@@ -72,12 +72,12 @@ impl Output for Disk {
 }
 
 fn record(reason: &str) -> Publication<'_> {
-    Publication::Source {
-        source: "cam",
-        state: SourceState::Offline,
-        reason: Some(reason),
-        at: SystemTime::UNIX_EPOCH,
-    }
+    Publication::source_state(
+        "cam",
+        SourceState::Offline,
+        Some(reason),
+        SystemTime::UNIX_EPOCH,
+    )
 }
 
 fn eventually(what: &str, mut done: impl FnMut() -> bool) {

@@ -8,12 +8,7 @@ use crate::{SourceState, Stats};
 use jetwatch_types::{FrameMeta, Size};
 
 fn count_topic(topics: &mut Topics, label: &str) -> String {
-    let record = Publication::Count {
-        source: "cam",
-        label,
-        count: 1,
-        at: SystemTime::UNIX_EPOCH,
-    };
+    let record = Publication::count("cam", label, 1, SystemTime::UNIX_EPOCH);
     let (topic, delivery) = topics.resolve(&record);
     assert_eq!(delivery, Delivery::State);
     topic.to_string()
@@ -88,18 +83,8 @@ fn each_record_has_its_topic_and_delivery() {
         frame: &frame,
         tracks: &[],
     };
-    let state = Publication::Source {
-        source,
-        state: SourceState::Online,
-        reason: None,
-        at,
-    };
-    let group = Publication::GroupCount {
-        source,
-        group: "vehicle",
-        count: 2,
-        at,
-    };
+    let state = Publication::source_state(source, SourceState::Online, None, at);
+    let group = Publication::group_count(source, "vehicle", 2, at);
     for (record, topic, delivery) in [
         (&events, "cam/events", Delivery::AtLeastOnce),
         (&detections, "cam/detections", Delivery::AtMostOnce),

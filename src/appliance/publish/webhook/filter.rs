@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which events of a publication a webhook sends. Pure.
 
-use crate::Publication;
+use crate::{Publication, SourceStatus};
 use jetwatch_config::{WebhookConfig, WebhookEvent};
 use jetwatch_spool::Class;
 use jetwatch_types::{AnalyticsEventKind, Classes, EventKind, SourceState};
@@ -80,7 +80,9 @@ impl Filter {
                 });
                 items.collect()
             }
-            Publication::Source { source, state, .. } if self.has_source(source) => {
+            Publication::Source(SourceStatus { source, state, .. })
+                if self.has_source(source.0) =>
+            {
                 let kind = match state {
                     SourceState::Connecting => WebhookEvent::Connecting,
                     SourceState::Online => WebhookEvent::Online,
@@ -227,8 +229,8 @@ mod tests {
         let records = [
             Publication::Events { source, frame: &frame, events: &events, recording: None, snapshots: &[] },
             Publication::Analytics { source, rules: &rules, frame: &frame, events: &facts, recording: None },
-            Publication::Source { source, state: SourceState::Offline, reason: None, at: SystemTime::UNIX_EPOCH },
-            Publication::Count { source, label: "car", count: 1, at: SystemTime::UNIX_EPOCH },
+            Publication::source_state(source, SourceState::Offline, None, SystemTime::UNIX_EPOCH),
+            Publication::count(source, "car", 1, SystemTime::UNIX_EPOCH),
         ];
         let items = records.iter().flat_map(|record| filter.choose(record));
         items.map(|item| item.event.word()).collect()

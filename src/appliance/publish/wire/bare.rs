@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values that are bare on MQTT: their payloads there, and their bodies as JSON lines.
+//! Values that are bare on MQTT: their payloads there, and their bodies as JSON lines. The pipeline fills them.
+
+#![allow(missing_docs)] // A field without a comment has that of its type.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::value::{Group, Label, SourceName, Utc};
 use crate::Publication;
 
 /// The number of active tracks of one label changed. Only as a JSON line; on MQTT the number is a bare integer.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "count", title = "Count", deny_unknown_fields)]
-pub(super) struct CountBody<'a> {
+pub struct Count<'a> {
     pub source: SourceName<'a>,
     pub label: Label<'a>,
     /// Active tracks now.
@@ -20,13 +22,13 @@ pub(super) struct CountBody<'a> {
 }
 
 /// The number of active tracks of one group of labels changed. Only as a JSON line; on MQTT the number is a bare integer.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(
     rename = "group_count",
     title = "Count of a group",
     deny_unknown_fields
 )]
-pub(super) struct GroupCountBody<'a> {
+pub struct GroupCount<'a> {
     pub source: SourceName<'a>,
     pub group: Group<'a>,
     /// Active tracks of all labels of the group now.
@@ -36,9 +38,9 @@ pub(super) struct GroupCountBody<'a> {
 }
 
 /// Whether detection of a source, or one of its rules, is switched on. Only as a JSON line; on MQTT it is `ON` or `OFF`.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "switch", title = "Switch", deny_unknown_fields)]
-pub(super) struct SwitchBody<'a> {
+pub struct Switch<'a> {
     pub source: SourceName<'a>,
     /// Name of the zone, line or direction, or `stationary`; null for detection of the source.
     pub rule: Option<&'a str>,
@@ -49,30 +51,34 @@ pub(super) struct SwitchBody<'a> {
 }
 
 /// The score below which detections of a source are dropped. Only as a JSON line; on MQTT it is a bare number.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(
     rename = "score_threshold",
     title = "Score threshold",
     deny_unknown_fields
 )]
-pub(super) struct ScoreThresholdBody<'a> {
+pub struct ScoreThreshold<'a> {
     pub source: SourceName<'a>,
     /// The threshold, 0 to 1.
+    #[serde(serialize_with = "four_decimals")]
     #[schemars(range(min = 0, max = 1))]
-    pub threshold: f64,
+    pub threshold: f32,
     /// When it was set.
     pub changed_at: Utc,
+}
+
+fn four_decimals<S: Serializer>(number: &f32, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64((f64::from(*number) * 1e4).round() / 1e4)
 }
 
 /// The payload of `record` on MQTT; `None`: it is its JSON.
 pub(crate) fn bare_payload(record: &Publication<'_>) -> Option<String> {
     match record {
         // A bare integer, as Frigate and Home Assistant's sensors have it.
-        Publication::Count { count, .. } | Publication::GroupCount { count, .. } => {
-            Some(count.to_string())
-        }
-        Publication::Switch { on, .. } => Some(if *on { "ON" } else { "OFF" }.to_owned()),
-        Publication::ScoreThreshold { threshold, .. } => Some(decimals(*threshold)),
+        Publication::Count(Count { count, .. })
+        | Publication::GroupCount(GroupCount { count, .. }) => Some(count.to_string()),
+        Publication::Switch(switch) => Some(if switch.on { "ON" } else { "OFF" }.to_owned()),
+        Publication::ScoreThreshold(score) => Some(decimals(score.threshold)),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@
 use std::time::SystemTime;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::machine::{CpuUseBody, MachineBody};
 use super::media::{MediaStatsBody, RecordingBody, SnapshotBody};
@@ -20,7 +20,7 @@ use super::words::{DetectorState, EventType, SourceStateWord, TrackStateWord};
 use super::{Number, Timestamp, schema};
 use crate::{DetectorStatus, SecondaryStats, SinkCounts, SourceStats, Stats};
 use jetwatch_telemetry::StageSummary;
-use jetwatch_types::{Attribute, FrameMeta, Size, Track, TrackEvent};
+use jetwatch_types::{Attribute, FrameMeta, Size, SourceState, Track, TrackEvent};
 
 /// One step in the life of one track.
 #[derive(Serialize, JsonSchema)]
@@ -164,19 +164,26 @@ impl<'a> DetectionsBody<'a> {
 }
 
 /// The state of one source.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(
     rename = "source_state",
     title = "State of a source",
     deny_unknown_fields
 )]
-pub(super) struct SourceBody<'a> {
+#[allow(missing_docs)] // A field without a comment has that of its type.
+pub struct SourceStatus<'a> {
     pub source: SourceName<'a>,
-    pub state: SourceStateWord,
+    #[serde(serialize_with = "word_of_state")]
+    #[schemars(with = "SourceStateWord")]
+    pub state: SourceState,
     /// Why the source is not online; null when there is no reason.
     pub reason: Option<&'a str>,
     /// When the source entered this state.
     pub since: Utc,
+}
+
+fn word_of_state<S: Serializer>(state: &SourceState, serializer: S) -> Result<S::Ok, S::Error> {
+    SourceStateWord::from(*state).serialize(serializer)
 }
 
 /// Progress of the detector while the daemon starts.

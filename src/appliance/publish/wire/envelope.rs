@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::SCHEMA_VERSION;
 use super::analytics::{AnalyticsEventBody, LineBody, ZoneBody};
-use super::bare::{CountBody, GroupCountBody, ScoreThresholdBody, SwitchBody};
-use super::body::{DetectionsBody, DetectorBody, EventBody, SourceBody, StatsBody};
+use super::bare::{Count, GroupCount, ScoreThreshold, Switch};
+use super::body::{DetectionsBody, DetectorBody, EventBody, SourceStatus, StatsBody};
 use super::control::{ActiveBody, ReloadBody, ReplyBody};
 use super::machine::ThrottlingBody;
 use super::media::MediaBody;
@@ -62,15 +62,15 @@ macro_rules! messages {
 messages! {
     "event": EventBody<'_>,
     "detections": DetectionsBody<'_>,
-    "count": CountBody<'_>,
-    "group_count": GroupCountBody<'_>,
-    "switch": SwitchBody<'_>,
-    "score_threshold": ScoreThresholdBody<'_>,
+    "count": Count<'_>,
+    "group_count": GroupCount<'_>,
+    "switch": Switch<'_>,
+    "score_threshold": ScoreThreshold<'_>,
     "active": ActiveBody<'_>,
     "analytics": AnalyticsEventBody<'_>,
     "zone": ZoneBody<'_>,
     "line": LineBody<'_>,
-    "source": SourceBody<'_>,
+    "source": SourceStatus<'_>,
     "detector": DetectorBody<'_>,
     "throttling": ThrottlingBody<'_>,
     "reload": ReloadBody<'_>,

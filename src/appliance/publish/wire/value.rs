@@ -15,7 +15,7 @@ use jetwatch_types::{Classes, FrameMeta, TrackId};
 
 /// A time of day as RFC 3339 in UTC with milliseconds, `2026-01-31T12:00:00.250Z`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Utc(pub SystemTime);
+pub struct Utc(pub SystemTime);
 
 impl fmt::Display for Utc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -133,17 +133,17 @@ impl JsonSchema for SpoolId {
 /// Name of the source in the configuration.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "source")]
-pub(crate) struct SourceName<'a>(pub &'a str);
+pub struct SourceName<'a>(pub &'a str);
 
 /// Name of the class, as the model has it.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "label")]
-pub(super) struct Label<'a>(pub &'a str);
+pub struct Label<'a>(pub &'a str);
 
 /// Name of a group of labels, from `detector.groups` in the configuration.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "group")]
-pub(super) struct Group<'a>(pub &'a str);
+pub struct Group<'a>(pub &'a str);
 
 /// Names of classes and their groups.
 #[derive(Debug, Clone, Copy)]
