@@ -212,6 +212,7 @@ fn lines() -> String {
             key: file.map(|_| "sources[1].uri".to_owned()),
             text: "missing".to_owned(),
         })),
+        at: Utc(at(7)),
     });
     let replies = [None, Some("no such template")].map(|error| Reply {
         reply_to: None,
@@ -244,7 +245,7 @@ fn lines() -> String {
         records.push(Publication::Update(status));
     }
     for status in &reloads {
-        records.push(Publication::Reload { status, at: at(7) });
+        records.push(Publication::Reload(status));
     }
     let changes = [true, false].map(|began| ThrottleEvent {
         cause: Cause::Heat("gpu-throttle-alert".to_owned()),

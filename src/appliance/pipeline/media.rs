@@ -199,7 +199,9 @@ fn log_full(archive: &Archive, is_full: bool) {
 
 fn media_stats(usage: &Usage) -> MediaStats {
     MediaStats {
-        bytes: MediaKind::ALL.map(|kind| (kind, usage.bytes_of(kind))),
+        snapshot_bytes: usage.bytes_of(MediaKind::Snapshot),
+        clip_bytes: usage.bytes_of(MediaKind::Clip),
+        continuous_bytes: usage.bytes_of(MediaKind::Continuous),
         pinned_bytes: usage.pinned_bytes,
         free_bytes: usage.space.free,
         days_left: usage.days_left,

@@ -8,7 +8,9 @@ use parking_lot::Mutex;
 
 use jetwatch_platform::throttling::Cause;
 use jetwatch_platform::{CpuCounters, Occupancy, SensorSnapshot};
-use jetwatch_publish::{MachineStats, MediaStats, SecondaryStats, SinkCounts, SourceStats, Stats};
+use jetwatch_publish::{
+    MachineStats, MediaStats, SecondaryStats, SinkCounts, SourceStats, Stats, Utc,
+};
 use jetwatch_source::SourceCounters;
 use jetwatch_telemetry::{
     LatencyPart, LatencyReport, LatencyTimes, Recorder, Stage, StageSummary, process_usage,
@@ -356,6 +358,7 @@ impl StatsCollector {
         let frames = now.frames - state.interval.frames;
         let usage = process_usage();
         Stats {
+            sent_at: Utc(SystemTime::now()),
             uptime: self.started.elapsed(),
             sources: state
                 .sources

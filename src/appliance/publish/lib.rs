@@ -22,17 +22,14 @@ mod home_assistant;
 mod json_lines;
 mod mqtt;
 mod reaction;
-mod reload;
 mod round_trip;
 mod sink_counts;
 mod spool_check;
-mod stats;
 mod subscribe;
 mod topics;
 mod webhook;
 mod wire;
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 pub use activity::Activity;
@@ -49,27 +46,25 @@ pub use mqtt::{
     HostedOptions, MqttMonitor, MqttSink, Part, Rehearsal, RehearsalOptions, SentMessage, probe,
     rehearse, spool_folders,
 };
-pub use reload::{ReloadProblem, ReloadState, ReloadStatus};
 pub use round_trip::round_trip;
 pub use sink_counts::SinkCounts;
 pub use spool_check::{SpoolCheck, check_spool};
-pub use stats::{MediaStats, SPOOL_CLASSES, SecondaryStats, SpoolStats};
 pub use subscribe::Subscriber;
 pub use topics::{Delivery, SetTopic, Setting, Topics};
 pub use webhook::{WebhookSink, check_webhook, webhook_folders};
 pub use wire::{
-    Count, Encoder, Group, GroupCount, Label, ScoreThreshold, SourceName, SourceStatus, Switch,
-    Timestamp, Utc, message_page, message_schema, track_identity,
+    Count, Encoder, Group, GroupCount, Label, MachineStats, MediaStats, ReloadProblem, ReloadState,
+    ReloadStatus, SPOOL_CLASSES, ScoreThreshold, SecondaryStats, SourceName, SourceStats,
+    SourceStatus, SpoolStats, Stats, Switch, Timestamp, Utc, message_page, message_schema,
+    track_identity,
 };
 
 use bytes::Bytes;
 
 use jetwatch_archive::Item;
 use jetwatch_config::{LineRule, SceneRules, ZoneRule};
-use jetwatch_platform::throttling::{Cause, ThrottleEvent};
-use jetwatch_platform::{Occupancy, SensorSnapshot};
+use jetwatch_platform::throttling::ThrottleEvent;
 use jetwatch_spool::Gap;
-use jetwatch_telemetry::StageSummary;
 use jetwatch_telemetry::update_status::UpdateStatus;
 use jetwatch_types::{
     AnalyticsEvent, Crossings, FrameMeta, SourceState, Track, TrackEvent, TrackId, ZoneCount,
@@ -173,12 +168,7 @@ pub enum Publication<'a> {
         at: SystemTime,
     },
     /// The configuration was reloaded.
-    Reload {
-        /// Result of the reload.
-        status: &'a ReloadStatus,
-        /// When.
-        at: SystemTime,
-    },
+    Reload(&'a ReloadStatus),
     /// What is known of updates of the package.
     Update(&'a UpdateStatus),
     /// A command succeeded or failed.
@@ -293,79 +283,6 @@ pub enum DetectorStatus {
         /// Why.
         reason: String,
     },
-}
-
-/// Statistics of the running daemon, since its start unless stated otherwise.
-#[derive(Debug, Clone, Default)]
-pub struct Stats {
-    /// Time since start.
-    pub uptime: Duration,
-    /// Per source, in the configuration's order.
-    pub sources: Vec<SourceStats>,
-    /// Frames that went through the network.
-    pub detected_frames: u64,
-    /// Frames per second through the whole pipeline since the last summary.
-    pub fps: f64,
-    /// Frames per second of the network, without the rest of the pipeline, summed over workers, since the last summary.
-    pub inference_fps: f64,
-    /// CPU time of the process per frame since the last summary, in ms.
-    pub cpu_ms_per_frame: f64,
-    /// Resident memory, in bytes.
-    pub rss_bytes: u64,
-    /// Peak resident memory, in bytes.
-    pub peak_rss_bytes: u64,
-    /// Message counts, summed over the sinks.
-    pub messages: SinkCounts,
-    /// Messages that wait outside of the process; `None` without a spool.
-    pub spool: Option<SpoolStats>,
-    /// Files of video and pictures; `None` where none are kept.
-    pub media: Option<MediaStats>,
-    /// Sensors and load of the machine; `None` before the first reading.
-    pub machine: Option<MachineStats>,
-    /// Who used the CPU since the last summary; `None` where the kernel does not say so.
-    pub occupancy: Option<Occupancy>,
-    /// Per secondary network, in the configuration's order.
-    pub secondary: Vec<SecondaryStats>,
-    /// Times of the stages that have run.
-    pub stages: Vec<StageSummary>,
-}
-
-/// Sensors and load of the machine.
-#[derive(Debug, Clone)]
-pub struct MachineStats {
-    /// The sensor values, read just before the summary.
-    pub readings: Arc<SensorSnapshot>,
-    /// Load of each CPU since the last summary, in percent, by its number; empty where no time has passed.
-    pub cpu_loads: Vec<(u32, f32)>,
-    /// Causes of throttling that are active now.
-    pub throttled_by: Vec<Cause>,
-    /// How often throttling started since the daemon's start.
-    pub throttled_times: u64,
-    /// Duration of the reading.
-    pub read_in: Duration,
-}
-
-/// Statistics of one source.
-#[derive(Debug, Clone)]
-pub struct SourceStats {
-    /// Name of the source.
-    pub name: String,
-    /// Current state.
-    pub state: SourceState,
-    /// Frames received.
-    pub frames: u64,
-    /// Frames dropped because a newer one was available.
-    pub dropped: u64,
-    /// Number of reconnects.
-    pub reconnects: u64,
-    /// Frames per second since the last summary.
-    pub fps: f64,
-    /// Confirmed tracks.
-    pub tracks: usize,
-    /// Current inference interval: frames without inference after each one with.
-    pub interval: u32,
-    /// Frames without inference.
-    pub skipped: u64,
 }
 
 /// What sinks know of a source that is added.

@@ -2,27 +2,38 @@
 //! What became of the messages of a sink. Each sink counts its own; the statistics add them up.
 
 use std::iter::Sum;
-use std::ops::{Add, AddAssign};
+use std::ops::Add;
 use std::time::Duration;
 
-/// Message counts of a sink.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Message counts, summed over the sinks: accepted = delivered + dropped + replaced + queued.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(
+    rename = "message_counts",
+    title = "Message counts",
+    deny_unknown_fields
+)]
 pub struct SinkCounts {
-    /// Passed in by the pipeline.
+    /// Passed to a sink by the pipeline.
     pub accepted: u64,
-    /// Delivered (acknowledged, written).
+    /// Acknowledged by the broker, or written.
     pub delivered: u64,
-    /// Dropped because the queue was full, writing failed, the broker refused it, or the sink was closed first.
+    // The queue was full, writing failed, the broker refused it, or the sink was closed first.
+    /// Given up.
     pub dropped: u64,
     /// Of `dropped`: messages of QoS 0, which are sent while connected only.
+    #[serde(skip)]
     pub best_effort_dropped: u64,
-    /// Retained values (states, counts) replaced by a newer value of the same topic before delivery.
+    /// Retained values that a newer one replaced before their delivery.
     pub replaced: u64,
-    /// Still waiting. At any moment `accepted = delivered + dropped + replaced + queued`.
+    /// Not delivered yet.
     pub queued: u64,
-    /// Of `queued`: in the spool, from which the next start sends them.
+    /// Of those: in the spool, from which a restarted daemon sends them.
     pub spooled: u64,
     /// Time in which the thread of the sink was at work, or waited for its receiver with messages in the queue.
+    #[serde(skip)]
     pub busy: Duration,
 }
 
@@ -49,12 +60,6 @@ impl Add for SinkCounts {
             spooled: self.spooled + other.spooled,
             busy: self.busy + other.busy,
         }
-    }
-}
-
-impl AddAssign for SinkCounts {
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
     }
 }
 

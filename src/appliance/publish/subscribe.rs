@@ -73,15 +73,8 @@ impl Subscriber {
         Self::start_with(config, filter, &[], RetainedPolicy::Deliver).map(|(started, _)| started)
     }
 
-    /// As [`start`](Self::start), without retained values: only what is published from then on.
-    ///
-    /// # Errors
-    /// As [`start`](Self::start).
-    pub fn start_fresh(config: &MqttConfig, filter: &str) -> Result<Self, PublishError> {
-        Self::start_with(config, filter, &[], RetainedPolicy::Ignore).map(|(started, _)| started)
-    }
-
-    /// As [`start_fresh`](Self::start_fresh), also for the filters `others`; returns those that the broker refuses.
+    /// As [`start`](Self::start), also for the filters `others`, and without retained values: only what is published from then on. Returns
+    /// the filters that the broker refuses.
     ///
     /// # Errors
     /// As [`start`](Self::start), where all are refused.

@@ -185,7 +185,7 @@ impl Publication<'_> {
             Self::Line { source, line, .. } => (LINE, *source, line.name.as_str()),
             Self::Detector { .. } => (DETECTOR, "", ""),
             Self::Throttling { .. } => (THROTTLING, "", ""),
-            Self::Reload { .. } => (RELOAD, "", ""),
+            Self::Reload(_) => (RELOAD, "", ""),
             Self::Update(_) => (UPDATE, "", ""),
             Self::Reply { .. } => (REPLY, "", ""),
             Self::Stats(_) => (STATS, "", ""),

@@ -11,8 +11,10 @@ mod control;
 mod envelope;
 mod machine;
 mod media;
+mod reload;
 mod schema;
 mod spool;
+mod stats;
 mod timestamp;
 mod update;
 mod value;
@@ -24,13 +26,17 @@ use self::analytics::{AnalyticsEventBody, LineBody, ZoneBody};
 pub(crate) use self::bare::bare_payload;
 pub use self::bare::{Count, GroupCount, ScoreThreshold, Switch};
 pub use self::body::SourceStatus;
-use self::body::{DetectionsBody, DetectorBody, EventBody, StatsBody};
-use self::control::{ActiveBody, ReloadBody, ReplyBody};
+use self::body::{DetectionsBody, DetectorBody, EventBody};
+use self::control::{ActiveBody, ReplyBody};
 use self::envelope::{Envelope, MessageBody};
 use self::machine::ThrottlingBody;
 use self::media::{MediaBody, RecordingBody, SnapshotBody};
+pub use self::reload::{ReloadProblem, ReloadState, ReloadStatus};
 pub use self::schema::{message_page, message_schema};
 use self::spool::GapBody;
+pub use self::stats::{
+    MachineStats, MediaStats, SPOOL_CLASSES, SecondaryStats, SourceStats, SpoolStats, Stats,
+};
 pub use self::timestamp::Timestamp;
 use self::update::UpdateBody;
 use self::value::Names;
@@ -181,14 +187,14 @@ impl Encoder {
             } => out.write(&ActiveBody::new(source, activity, *at)),
             Publication::Detector { status, at } => out.write(&DetectorBody::new(status, *at)),
             Publication::Throttling { change, at } => out.write(&ThrottlingBody::new(change, *at)),
-            Publication::Reload { status, at } => out.write(&ReloadBody::new(status, *at)),
+            Publication::Reload(status) => out.write(*status),
             Publication::Update(status) => out.write(&UpdateBody::new(status)),
             Publication::Reply { reply, at } => out.write(&ReplyBody::new(reply, *at)),
             Publication::Media { item, at } => out.write(&MediaBody::new(item, *at)),
             // No JSON: MQTT sends it as it is.
             Publication::Snapshot { .. } => {}
             Publication::Gap { gap, at } => out.write(&GapBody::new(gap, *at)),
-            Publication::Stats(stats) => out.write(&StatsBody::new(stats, now)),
+            Publication::Stats(stats) => out.write(*stats),
         }
     }
 }

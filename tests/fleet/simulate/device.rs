@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use jetwatch_publish::{
     DetectorStatus, HostedLink, HostedOptions, MqttSink, Publication, Sink, SinkCounts,
-    SourceStats, Stats,
+    SourceStats, Stats, Utc,
 };
 use jetwatch_types::{SourceState, SplitMix64};
 
@@ -222,6 +222,7 @@ impl<'a> Running<'a> {
             skipped: 0,
         };
         let stats = Stats {
+            sent_at: Utc(SystemTime::now()),
             uptime: self.started.elapsed(),
             sources: self.scenes.iter().map(of_source).collect(),
             messages: self.sink.counts(),

@@ -9,7 +9,7 @@ use jetwatch_platform::{
     Cpu, Engine, EngineKind, EventCounter, Occupancy, Rail, SensorSnapshot, Temperature,
 };
 use jetwatch_publish::{
-    MachineStats, Publication, SecondaryStats, Sink, SourceStats, Stats, Subscriber,
+    MachineStats, Publication, SecondaryStats, Sink, SourceStats, Stats, Subscriber, Utc,
 };
 use jetwatch_telemetry::{Stage, StageSummary};
 use jetwatch_types::SourceState;
@@ -117,6 +117,7 @@ pub fn publish_event(sink: &mut impl Sink, id: u64) {
 /// Statistics with one source.
 pub fn stats() -> Stats {
     Stats {
+        sent_at: Utc(at(40)),
         uptime: Duration::from_secs(61),
         fps: 29.97,
         cpu_ms_per_frame: 3.5,

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use jetwatch_config::{
     Config, ConfigError, MAX_SOURCES, Problem, SourceConfig, SourceDiff, restart_required_keys,
 };
-use jetwatch_publish::{ReloadProblem, ReloadState, ReloadStatus};
+use jetwatch_publish::{ReloadProblem, ReloadState, ReloadStatus, Utc};
 use jetwatch_telemetry as telemetry;
 
 use crate::labels::{renamed_labels, unknown_labels};
@@ -69,6 +69,7 @@ pub(super) fn apply(config: Config, running: &mut Config, sources: &mut Sources)
         removed: changes.removed,
         unchanged: changes.unchanged + changes.rescheduled.len(),
         problems,
+        at: Utc(SystemTime::now()),
     }
 }
 
@@ -116,6 +117,7 @@ pub(super) fn refused(problems: Vec<ReloadProblem>) -> ReloadStatus {
         removed: Vec::new(),
         unchanged: 0,
         problems,
+        at: Utc(SystemTime::now()),
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Copies of the counts of sources and of the machine for metrics. Unlike a `stats` message they begin no interval.
 
+use jetwatch_archive::MediaKind;
 use jetwatch_metrics::{MachineFigures, MediaFigures, SourceFigures};
 use jetwatch_publish::MediaStats;
 use jetwatch_types::SourceState;
@@ -17,11 +18,11 @@ impl StatsCollector {
     pub(crate) fn media_figures(&self) -> Option<MediaFigures> {
         let media = (*self.media.lock())?;
         Some(MediaFigures {
-            bytes: media
-                .bytes
-                .iter()
-                .map(|(kind, bytes)| (kind.word(), *bytes))
-                .collect(),
+            bytes: vec![
+                (MediaKind::Snapshot.word(), media.snapshot_bytes),
+                (MediaKind::Clip.word(), media.clip_bytes),
+                (MediaKind::Continuous.word(), media.continuous_bytes),
+            ],
             is_full: media.is_full,
             free_bytes: media.free_bytes,
         })

@@ -81,7 +81,7 @@ impl Publisher {
             ControlMessage::Throttling(change) => {
                 self.publish(&Publication::Throttling { change, at });
             }
-            ControlMessage::Reload(status) => self.publish(&Publication::Reload { status, at }),
+            ControlMessage::Reload(status) => self.publish(&Publication::Reload(status)),
             ControlMessage::Update(status) => self.publish(&Publication::Update(status)),
             ControlMessage::CommandReply(reply) => self.publish(&Publication::Reply { reply, at }),
             ControlMessage::Media(item) => self.publish(&Publication::Media { item, at }),

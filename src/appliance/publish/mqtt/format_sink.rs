@@ -14,8 +14,7 @@ use super::session::{Availability, OFFLINE, ONLINE};
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::{
-    Format, FormatDelivery, FormatMessage, MqttMonitor, Publication, PublishError, Sink,
-    SinkCounts, SourceInfo,
+    Format, FormatDelivery, FormatMessage, Publication, PublishError, Sink, SinkCounts, SourceInfo,
 };
 use jetwatch_config::{FormatConfig, FormatKind, MqttConfig};
 use jetwatch_telemetry::{Heartbeats, thread_names};
@@ -83,12 +82,6 @@ impl FormatSink {
             shared,
             messages: Vec::new(),
         })
-    }
-
-    /// A view of this sink's state.
-    #[must_use]
-    pub fn monitor(&self) -> MqttMonitor {
-        MqttMonitor::new(Arc::clone(&self.shared))
     }
 
     /// Queues what `encode` appends to the list of messages.

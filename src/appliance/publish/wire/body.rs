@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The bodies of events, tracks, sources, the detector and statistics, field by field in the order of output.
+//! The bodies of events, tracks, sources and the detector, and parts of statistics, field by field in the order of output.
 //!
 //! The doc comments are descriptions for subscribers: `configs/messages.schema.json` and the reference page of the messages
 //! are made from these structs. A field has no doc comment where its type has one.
@@ -9,16 +9,14 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::machine::{CpuUseBody, MachineBody};
-use super::media::{MediaStatsBody, RecordingBody, SnapshotBody};
-use super::spool::SpoolStatsBody;
+use super::media::{RecordingBody, SnapshotBody};
 use super::value::{
     EventId, Group, Label, Latency, Names, SourceName, SpoolId, TrackNumber, Utc, finite,
     milliseconds, rounded, whole_milliseconds,
 };
 use super::words::{DetectorState, EventType, SourceStateWord, TrackStateWord};
 use super::{Number, Timestamp, schema};
-use crate::{DetectorStatus, SecondaryStats, SinkCounts, SourceStats, Stats};
+use crate::{DetectorStatus, SecondaryStats};
 use jetwatch_telemetry::StageSummary;
 use jetwatch_types::{Attribute, FrameMeta, Size, SourceState, Track, TrackEvent};
 
@@ -182,7 +180,10 @@ pub struct SourceStatus<'a> {
     pub since: Utc,
 }
 
-fn word_of_state<S: Serializer>(state: &SourceState, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn word_of_state<S: Serializer>(
+    state: &SourceState,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     SourceStateWord::from(*state).serialize(serializer)
 }
 
@@ -251,69 +252,6 @@ impl<'a> DetectorBody<'a> {
     }
 }
 
-/// Statistics of the daemon, every `publish.stats_interval_s`. Counters count since the start of the daemon; rates are those since the previous message.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "stats", title = "Statistics", deny_unknown_fields)]
-pub(super) struct StatsBody<'a> {
-    /// When the statistics were collected.
-    pub sent_at: Utc,
-    /// Time since the start of the daemon, in milliseconds.
-    pub uptime_ms: u64,
-    /// Frames that went through the network.
-    pub detected_frames: u64,
-    /// Frames per second through the whole pipeline, all sources together.
-    #[schemars(range(min = 0))]
-    pub fps: f64,
-    /// Frames per second of the network, without the rest of the pipeline; sum over the workers.
-    #[schemars(range(min = 0))]
-    pub inference_fps: f64,
-    /// CPU time of the process per frame, in milliseconds.
-    #[schemars(range(min = 0))]
-    pub cpu_ms_per_frame: f64,
-    /// Resident memory, in bytes.
-    pub rss_bytes: u64,
-    /// Highest resident memory so far, in bytes.
-    pub peak_rss_bytes: u64,
-    pub messages: MessagesBody,
-    /// Messages that wait outside of the process; null without a spool.
-    pub spool: Option<SpoolStatsBody<'a>>,
-    /// Files of video and pictures; null where none are kept.
-    pub media: Option<MediaStatsBody>,
-    /// Sensors and load, read at most a quarter of a second before this message; null until the first reading.
-    pub machine: Option<MachineBody<'a>>,
-    /// Who used the CPU since the previous message; null where the kernel does not say so.
-    pub cpu_use: Option<CpuUseBody>,
-    /// One for each source.
-    pub sources: Vec<SourceStatsBody<'a>>,
-    /// One for each secondary network, in the order of the configuration.
-    pub secondary: Vec<SecondaryBody<'a>>,
-    /// Times of the stages that have run, since the start of the daemon.
-    pub stages: Vec<StageBody>,
-}
-
-impl<'a> StatsBody<'a> {
-    pub(super) fn new(stats: &'a Stats, now: Timestamp) -> Self {
-        Self {
-            sent_at: Utc(now.wall),
-            uptime_ms: whole_milliseconds(stats.uptime),
-            detected_frames: stats.detected_frames,
-            fps: finite(stats.fps),
-            inference_fps: finite(stats.inference_fps),
-            cpu_ms_per_frame: finite(stats.cpu_ms_per_frame),
-            rss_bytes: stats.rss_bytes,
-            peak_rss_bytes: stats.peak_rss_bytes,
-            messages: stats.messages.into(),
-            spool: stats.spool.as_ref().map(SpoolStatsBody::new),
-            media: stats.media.as_ref().map(MediaStatsBody::new),
-            machine: stats.machine.as_ref().map(MachineBody::new),
-            cpu_use: stats.occupancy.as_ref().map(CpuUseBody::new),
-            sources: stats.sources.iter().map(SourceStatsBody::new).collect(),
-            secondary: stats.secondary.iter().map(SecondaryBody::new).collect(),
-            stages: stats.stages.iter().map(StageBody::new).collect(),
-        }
-    }
-}
-
 /// Times of one stage.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "stage_stats", title = "Stage", deny_unknown_fields)]
@@ -358,94 +296,6 @@ impl StageBody {
             p50_ms: finite(summary.p50_ms),
             p95_ms: finite(summary.p95_ms),
             p99_ms: finite(summary.p99_ms),
-        }
-    }
-}
-
-/// Message counts, summed over the sinks: accepted = delivered + dropped + replaced + queued.
-#[derive(Serialize, JsonSchema)]
-#[schemars(
-    rename = "message_counts",
-    title = "Message counts",
-    deny_unknown_fields
-)]
-pub(super) struct MessagesBody {
-    /// Passed to a sink by the pipeline.
-    pub accepted: u64,
-    /// Acknowledged by the broker, or written.
-    pub delivered: u64,
-    /// Given up.
-    pub dropped: u64,
-    /// Retained values that a newer one replaced before their delivery.
-    pub replaced: u64,
-    /// Not delivered yet.
-    pub queued: u64,
-    /// Of those: in the spool, from which a restarted daemon sends them.
-    pub spooled: u64,
-}
-
-impl From<SinkCounts> for MessagesBody {
-    fn from(counts: SinkCounts) -> Self {
-        let SinkCounts {
-            accepted,
-            delivered,
-            dropped,
-            best_effort_dropped: _,
-            replaced,
-            queued,
-            spooled,
-            busy: _,
-        } = counts;
-        Self {
-            accepted,
-            delivered,
-            dropped,
-            replaced,
-            queued,
-            spooled,
-        }
-    }
-}
-
-/// Statistics of one source.
-#[derive(Serialize, JsonSchema)]
-#[schemars(
-    rename = "source_stats",
-    title = "Statistics of a source",
-    deny_unknown_fields
-)]
-pub(super) struct SourceStatsBody<'a> {
-    pub source: SourceName<'a>,
-    pub state: SourceStateWord,
-    /// Frames received.
-    pub frames: u64,
-    /// Frames dropped because a newer one had arrived.
-    pub dropped_frames: u64,
-    /// Number of reconnects.
-    pub reconnects: u64,
-    /// Frames per second.
-    #[schemars(range(min = 0))]
-    pub fps: f64,
-    /// Confirmed tracks now.
-    pub tracks: usize,
-    /// Current number of frames without inference after each frame with inference.
-    pub interval: u32,
-    /// Frames without inference, whose tracks were predicted.
-    pub skipped_frames: u64,
-}
-
-impl<'a> SourceStatsBody<'a> {
-    fn new(stats: &'a SourceStats) -> Self {
-        Self {
-            source: SourceName(&stats.name),
-            state: stats.state.into(),
-            frames: stats.frames,
-            dropped_frames: stats.dropped,
-            reconnects: stats.reconnects,
-            fps: finite(stats.fps),
-            tracks: stats.tracks,
-            interval: stats.interval,
-            skipped_frames: stats.skipped,
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bodies of what people and schedules change: activity, reloads, and replies to commands.
+//! Bodies of what people and schedules change: activity, and replies to commands.
 
 use std::time::SystemTime;
 
@@ -9,7 +9,6 @@ use serde::Serialize;
 use super::value::{SourceName, Utc};
 use crate::activity::Activity;
 use crate::command::Reply;
-use crate::reload::{ReloadProblem, ReloadState, ReloadStatus};
 
 /// Whether detection of a source, or one of its rules, is active. Only where it has a schedule.
 #[derive(Serialize, JsonSchema)]
@@ -40,39 +39,6 @@ impl<'a> ActiveBody<'a> {
             scheduled: activity.scheduled,
             next_change: activity.next_change.map(Utc),
             changed_at: Utc(at),
-        }
-    }
-}
-
-/// Result of a configuration reload (SIGHUP, `systemctl reload jetwatch`).
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "reload", title = "Configuration reload", deny_unknown_fields)]
-pub(super) struct ReloadBody<'a> {
-    state: ReloadState,
-    /// Names of the added sources.
-    added: &'a [String],
-    /// Names of the restarted sources, whose settings changed.
-    changed: &'a [String],
-    /// Names of the removed sources.
-    removed: &'a [String],
-    /// Number of unchanged sources.
-    unchanged: usize,
-    /// Why it was refused, or what failed.
-    problems: &'a [ReloadProblem],
-    /// When the reload ended.
-    at: Utc,
-}
-
-impl<'a> ReloadBody<'a> {
-    pub(super) fn new(status: &'a ReloadStatus, at: SystemTime) -> Self {
-        Self {
-            state: status.state,
-            added: &status.added,
-            changed: &status.changed,
-            removed: &status.removed,
-            unchanged: status.unchanged,
-            problems: &status.problems,
-            at: Utc(at),
         }
     }
 }

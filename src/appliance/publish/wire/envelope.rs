@@ -7,11 +7,13 @@ use serde::Serialize;
 use super::SCHEMA_VERSION;
 use super::analytics::{AnalyticsEventBody, LineBody, ZoneBody};
 use super::bare::{Count, GroupCount, ScoreThreshold, Switch};
-use super::body::{DetectionsBody, DetectorBody, EventBody, SourceStatus, StatsBody};
-use super::control::{ActiveBody, ReloadBody, ReplyBody};
+use super::body::{DetectionsBody, DetectorBody, EventBody, SourceStatus};
+use super::control::{ActiveBody, ReplyBody};
 use super::machine::ThrottlingBody;
 use super::media::MediaBody;
+use super::reload::ReloadStatus;
 use super::spool::GapBody;
+use super::stats::Stats;
 use super::update::UpdateBody;
 use super::value::Device;
 
@@ -73,10 +75,10 @@ messages! {
     "source": SourceStatus<'_>,
     "detector": DetectorBody<'_>,
     "throttling": ThrottlingBody<'_>,
-    "reload": ReloadBody<'_>,
+    "reload": ReloadStatus,
     "update": UpdateBody<'_>,
     "reply": ReplyBody<'_>,
-    "stats": StatsBody<'_>,
+    "stats": Stats,
     "gap": GapBody,
     "media": MediaBody<'_>,
 }

@@ -18,21 +18,21 @@ use jetwatch_platform::{Cpu, Engine, EventCounter, Occupancy, Rail, Temperature}
 pub(super) struct MachineBody<'a> {
     /// Time that the reading took, in milliseconds.
     #[schemars(range(min = 0))]
-    pub read_ms: f64,
+    read_ms: f64,
     /// The CPUs.
-    pub cpus: Vec<CpuBody>,
+    cpus: Vec<CpuBody>,
     /// GPU, memory and the other engines.
-    pub engines: Vec<EngineBody<'a>>,
+    engines: Vec<EngineBody<'a>>,
     /// Thermal zones.
-    pub temperatures: Vec<TemperatureBody<'a>>,
+    temperatures: Vec<TemperatureBody<'a>>,
     /// Power rails.
-    pub rails: Vec<RailBody<'a>>,
+    rails: Vec<RailBody<'a>>,
     /// Over-current counters of the chip, since the start of the machine.
-    pub over_current: Vec<CounterBody<'a>>,
+    over_current: Vec<CounterBody<'a>>,
     /// All active causes of throttling; empty: none.
-    pub throttled_by: Vec<CauseBody<'a>>,
+    throttled_by: Vec<CauseBody<'a>>,
     /// Number of causes of throttling that began since the start of the daemon.
-    pub throttled_times: u64,
+    throttled_times: u64,
 }
 
 /// Who used the CPU. Numbers of cores are means over the time.

@@ -6,11 +6,10 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use jetwatch_archive::{Item, MediaKind, MediaState};
+use jetwatch_archive::{Item, MediaState};
 
-use super::value::{Label, SourceName, Utc, finite, rounded};
+use super::value::{Label, SourceName, Utc, rounded};
 use super::words::{MediaStateWord, MediaTypeWord, RemovalReasonWord};
-use crate::MediaStats;
 
 /// A file with a snapshot, a clip or continuous recording has changed its state; only with `record` in the configuration.
 #[derive(Serialize, JsonSchema)]
@@ -47,49 +46,6 @@ pub(super) struct MediaBody<'a> {
     reason: Option<RemovalReasonWord>,
     /// When this was published.
     at: Utc,
-}
-
-/// Files of video and pictures, and the space for them.
-#[derive(Serialize, JsonSchema)]
-#[schemars(
-    rename = "media_stats",
-    title = "Statistics of kept files",
-    deny_unknown_fields
-)]
-pub(super) struct MediaStatsBody {
-    /// Size of the snapshots, in bytes.
-    snapshot_bytes: u64,
-    /// Size of the clips, in bytes.
-    clip_bytes: u64,
-    /// Size of continuous recording, in bytes.
-    continuous_bytes: u64,
-    /// Of all of these: pinned files, which are not deleted by themselves.
-    pinned_bytes: u64,
-    /// Free space on the device, in bytes.
-    free_bytes: u64,
-    /// Days until files are deleted for want of space, at the rate of the last day; null while nothing is known of the rate.
-    #[schemars(range(min = 0))]
-    days_left: Option<f64>,
-    /// Whether recording has stopped for want of space.
-    full: bool,
-}
-
-impl MediaStatsBody {
-    pub(super) fn new(stats: &MediaStats) -> Self {
-        let of = |wanted| {
-            let bytes = stats.bytes.iter().find(|(kind, _)| *kind == wanted);
-            bytes.map_or(0, |(_, bytes)| *bytes)
-        };
-        Self {
-            snapshot_bytes: of(MediaKind::Snapshot),
-            clip_bytes: of(MediaKind::Clip),
-            continuous_bytes: of(MediaKind::Continuous),
-            pinned_bytes: stats.pinned_bytes,
-            free_bytes: stats.free_bytes,
-            days_left: stats.days_left.map(finite),
-            full: stats.is_full,
-        }
-    }
 }
 
 /// The clip that is being recorded and holds the frame of an event.

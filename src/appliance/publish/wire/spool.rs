@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Gaps and statistics of the spool as JSON.
+//! Gaps, and what the spool dropped, as JSON.
 
 use std::time::SystemTime;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::value::{SpoolId, Utc, finite, whole_milliseconds};
+use super::value::{SpoolId, Utc};
 use super::words::GapReasonWord;
-use crate::SpoolStats;
 use jetwatch_spool::Gap;
 
 /// Messages will not arrive: they were dropped by the spool, or by the queue where there is none. Sent when the broker is there, before later messages.
@@ -46,29 +45,6 @@ impl GapBody {
     }
 }
 
-/// Messages that wait outside of the process until the broker has acknowledged them.
-#[derive(Serialize, JsonSchema)]
-#[schemars(
-    rename = "spool_stats",
-    title = "Statistics of the spool",
-    deny_unknown_fields
-)]
-pub(super) struct SpoolStatsBody<'a> {
-    /// Identity of the numbering, as in messages.
-    pub spool: &'a str,
-    /// Size of the folder on tmpfs, in bytes.
-    pub runtime_bytes: u64,
-    /// Size of the folder on a device, in bytes; null where there is none, so that a power cut takes what waits.
-    pub state_bytes: Option<u64>,
-    /// Age of the oldest message that is not acknowledged, in milliseconds; null for none.
-    pub oldest_age_ms: Option<u64>,
-    /// Late messages sent per second.
-    #[schemars(range(min = 0))]
-    pub replay_per_s: f64,
-    /// Messages dropped since the start, by kind.
-    pub dropped: SpoolDroppedBody,
-}
-
 /// Messages that the spool dropped.
 #[derive(Serialize, JsonSchema)]
 #[schemars(
@@ -87,24 +63,4 @@ pub(super) struct SpoolDroppedBody {
     pub analytics: u64,
     /// Others.
     pub other: u64,
-}
-
-impl<'a> SpoolStatsBody<'a> {
-    pub(super) fn new(stats: &'a SpoolStats) -> Self {
-        let [update, new, end, analytics, other] = stats.dropped;
-        Self {
-            spool: &stats.id,
-            runtime_bytes: stats.runtime_bytes,
-            state_bytes: stats.state_bytes,
-            oldest_age_ms: stats.oldest_age.map(whole_milliseconds),
-            replay_per_s: finite(stats.replay_rate),
-            dropped: SpoolDroppedBody {
-                update,
-                new,
-                end,
-                analytics,
-                other,
-            },
-        }
-    }
 }

@@ -17,6 +17,12 @@ use jetwatch_types::{Classes, FrameMeta, TrackId};
 #[derive(Debug, Clone, Copy)]
 pub struct Utc(pub SystemTime);
 
+impl Default for Utc {
+    fn default() -> Self {
+        Self(UNIX_EPOCH)
+    }
+}
+
 impl fmt::Display for Utc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));

@@ -4,10 +4,13 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Result of a configuration reload.
-#[derive(Debug, Clone, PartialEq, Eq)]
+use super::value::Utc;
+
+/// Result of a configuration reload (SIGHUP, `systemctl reload jetwatch`).
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "reload", title = "Configuration reload", deny_unknown_fields)]
 pub struct ReloadStatus {
-    /// The result, as a keyword.
+    #[allow(missing_docs)] // Its type has a comment.
     pub state: ReloadState,
     /// Names of the added sources.
     pub added: Vec<String>,
@@ -19,6 +22,8 @@ pub struct ReloadStatus {
     pub unchanged: usize,
     /// Why it was refused, or what failed.
     pub problems: Vec<ReloadProblem>,
+    /// When the reload ended.
+    pub at: Utc,
 }
 
 /// Result of a reload, as a keyword.
