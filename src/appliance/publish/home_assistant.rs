@@ -29,7 +29,7 @@ pub(crate) use self::observer::Observer;
 pub use self::site::HomeAssistantOptions;
 use self::site::{Draft, Site};
 use self::source_entities::{Seen, Source};
-use crate::{SourceInfo, Topics};
+use crate::Topics;
 use jetwatch_types::Classes;
 
 /// Largest message, whatever the broker takes: what an earlier run left is read back up to this size.
@@ -38,35 +38,10 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 /// What changes the messages.
 #[derive(Debug)]
 pub(crate) enum Fact {
-    /// A source was added.
-    SourceAdded(SourceInfo),
+    /// A source was added, or this is known of it now.
+    Source(Box<Source>),
     /// A source was removed.
     SourceRemoved(String),
-    /// An object of this label was seen for the first time.
-    LabelSeen {
-        /// Name of the source.
-        source: String,
-        /// Its label.
-        label: String,
-    },
-    /// An object of this label was in a zone for the first time.
-    ZoneLabelSeen {
-        /// Name of the source.
-        source: String,
-        /// Name of the zone.
-        zone: String,
-        /// Its label.
-        label: String,
-    },
-    /// Detection of a source or one of its rules has got a schedule, or has none any more.
-    Scheduled {
-        /// Name of the source.
-        source: String,
-        /// Name of the rule; `None`: detection.
-        rule: Option<String>,
-        /// Whether it has one now.
-        has_schedule: bool,
-    },
     /// The machine has these sensors.
     Sensors(Sensors),
     /// `jetwatch update` was used on the machine.
@@ -182,52 +157,21 @@ impl HomeAssistant {
     /// Takes in what changed.
     pub fn take(&mut self, fact: Fact) {
         match fact {
-            Fact::SourceAdded(info) => {
-                let name = info.name.clone();
+            Fact::Source(mut source) => {
+                let name = source.info.name.clone();
                 let before = self.leaving.remove(&name).or(self.sources.remove(&name));
-                let mut seen = before.map(|source| source.seen).unwrap_or_default();
+                source.seen.extend(before.unwrap_or_default().seen);
                 let topic = self.site.source_topic(&name);
                 if let Some(published) = self.published.get(&topic) {
-                    seen.extend(Seen::of_components(published.known.keys()));
+                    source
+                        .seen
+                        .extend(Seen::of_components(published.known.keys()));
                 }
-                let scheduled = info.scheduled();
-                let source = Source {
-                    info,
-                    seen,
-                    scheduled,
-                };
-                self.sources.insert(name, source);
+                self.sources.insert(name, *source);
             }
             Fact::SourceRemoved(name) => {
                 if let Some(source) = self.sources.remove(&name) {
                     self.leaving.insert(name, source);
-                }
-            }
-            Fact::LabelSeen { source, label } => {
-                if let Some(source) = self.sources.get_mut(&source) {
-                    source.seen.labels.insert(label);
-                }
-            }
-            Fact::ZoneLabelSeen {
-                source,
-                zone,
-                label,
-            } => {
-                if let Some(source) = self.sources.get_mut(&source) {
-                    source.seen.zones.entry(zone).or_default().insert(label);
-                }
-            }
-            Fact::Scheduled {
-                source,
-                rule,
-                has_schedule,
-            } => {
-                if let Some(source) = self.sources.get_mut(&source) {
-                    if has_schedule {
-                        source.scheduled.insert(rule);
-                    } else {
-                        source.scheduled.remove(&rule);
-                    }
                 }
             }
             Fact::Sensors(sensors) => self.sensors = Some(sensors),

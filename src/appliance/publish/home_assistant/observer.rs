@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Notices what changes the messages to Home Assistant, where the pipeline publishes. Reports each fact once and never blocks.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::source_entities::Source;
 use super::{Fact, Sensors};
 use crate::{Count, Label, Publication, SourceInfo, SourceName};
-use jetwatch_types::Classes;
+use jetwatch_types::{Classes, ZoneCount};
 
 /// Passes facts on.
 #[derive(Debug)]
@@ -17,28 +18,8 @@ pub(crate) struct Observer {
     sensors: Option<Sensors>,
     /// `jetwatch update` was used on the machine.
     has_updates: bool,
-    sources: HashMap<String, SeenThere>,
-}
-
-/// What was reported of a source.
-#[derive(Debug, Default)]
-struct SeenThere {
-    labels: HashSet<String>,
-    /// Classes in each zone.
-    zones: HashMap<String, HashSet<u16>>,
-    /// What has a schedule: detection (`None`) and rules.
-    scheduled: HashSet<Option<String>>,
-}
-
-impl SeenThere {
-    /// Sets whether detection or a rule has a schedule; returns whether that is new.
-    fn set_scheduled(&mut self, rule: Option<String>, has_schedule: bool) -> bool {
-        if has_schedule {
-            self.scheduled.insert(rule)
-        } else {
-            self.scheduled.remove(&rule)
-        }
-    }
+    /// What was reported of each source.
+    sources: HashMap<String, Source>,
 }
 
 impl Observer {
@@ -55,14 +36,9 @@ impl Observer {
 
     /// A source was added.
     pub fn source_added(&mut self, source: &SourceInfo) {
-        self.sources.insert(
-            source.name.clone(),
-            SeenThere {
-                scheduled: source.scheduled().into_iter().collect(),
-                ..SeenThere::default()
-            },
-        );
-        self.send(Fact::SourceAdded(source.clone()));
+        let source = Source::new(source);
+        self.send(Fact::Source(Box::new(source.clone())));
+        self.sources.insert(source.info.name.clone(), source);
     }
 
     /// A source was removed.
@@ -79,43 +55,39 @@ impl Observer {
                 label: Label(label),
                 count: 1..,
                 ..
-            }) => {
-                let Some(known) = self.sources.get_mut(*source) else {
-                    return;
-                };
-                if !known.labels.contains(*label) {
-                    known.labels.insert((*label).to_owned());
-                    self.send(Fact::LabelSeen {
-                        source: (*source).to_owned(),
-                        label: (*label).to_owned(),
-                    });
-                }
-            }
+            }) => self.change(source, |known, _| insert(&mut known.seen.labels, label)),
             Publication::Zone {
                 source,
                 zone,
                 present,
                 ..
             } => {
-                for entry in present.iter().filter(|entry| entry.count > 0) {
-                    self.in_zone(source, &zone.name, entry.class);
-                }
+                self.change(source, |known, classes| {
+                    let is_there = |entry: &&ZoneCount| entry.count > 0;
+                    let labels = present.iter().filter(is_there);
+                    let mut is_new = false;
+                    for label in labels.filter_map(|entry| classes.label(entry.class)) {
+                        is_new |= match known.seen.zones.get_mut(&zone.name) {
+                            Some(seen) => insert(seen, label),
+                            None => {
+                                let seen = BTreeSet::from([label.to_owned()]);
+                                known.seen.zones.insert(zone.name.clone(), seen);
+                                true
+                            }
+                        };
+                    }
+                    is_new
+                });
             }
             Publication::Active {
                 source, activity, ..
             } => {
                 // Those from the start are known by the source itself.
                 let rule = activity.rule.map(str::to_owned);
-                let has_schedule = activity.scheduled.is_some();
-                if let Some(known) = self.sources.get_mut(*source)
-                    && known.set_scheduled(rule.clone(), has_schedule)
-                {
-                    self.send(Fact::Scheduled {
-                        source: (*source).to_owned(),
-                        rule,
-                        has_schedule,
-                    });
-                }
+                self.change(source, |known, _| match activity.scheduled {
+                    Some(_) => known.scheduled.insert(rule),
+                    None => known.scheduled.remove(&rule),
+                });
             }
             Publication::Stats(stats) => {
                 if let Some(machine) = &stats.machine {
@@ -138,25 +110,13 @@ impl Observer {
         }
     }
 
-    fn in_zone(&mut self, source: &str, zone: &str, class: u16) {
-        let Some(known) = self.sources.get_mut(source) else {
-            return;
-        };
-        if known
-            .zones
-            .get(zone)
-            .is_some_and(|classes| classes.contains(&class))
+    /// Reports a source where `change` has changed what is known of it.
+    fn change(&mut self, source: &str, change: impl FnOnce(&mut Source, &Classes) -> bool) {
+        if let Some(known) = self.sources.get_mut(source)
+            && change(known, &self.classes)
         {
-            return;
-        }
-        let classes = known.zones.entry(zone.to_owned()).or_default();
-        classes.insert(class);
-        if let Some(label) = self.classes.label(class) {
-            self.send(Fact::ZoneLabelSeen {
-                source: source.to_owned(),
-                zone: zone.to_owned(),
-                label: label.to_owned(),
-            });
+            let known = Box::new(known.clone());
+            self.send(Fact::Source(known));
         }
     }
 
@@ -171,4 +131,9 @@ impl Observer {
         // Fails where the thread has ended, and with it the need.
         let _ = self.facts.send(fact);
     }
+}
+
+/// Adds a label; returns whether it is new.
+fn insert(labels: &mut BTreeSet<String>, label: &str) -> bool {
+    !labels.contains(label) && labels.insert(label.to_owned())
 }

@@ -15,16 +15,27 @@ use jetwatch_config::ZoneRule;
 
 /// A source, and the labels that were seen there.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Source {
+pub(crate) struct Source {
     pub info: SourceInfo,
     pub seen: Seen,
     /// What has a schedule: detection (`None`) and rules.
     pub scheduled: BTreeSet<Option<String>>,
 }
 
+impl Source {
+    /// A source that was just added.
+    pub fn new(info: &SourceInfo) -> Self {
+        Self {
+            info: info.clone(),
+            seen: Seen::default(),
+            scheduled: info.scheduled(),
+        }
+    }
+}
+
 /// Labels of objects that were seen, by this run or an earlier one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// In the whole image.
     pub labels: BTreeSet<String>,
     /// In each zone.

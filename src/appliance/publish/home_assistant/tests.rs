@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::*;
+use crate::SourceInfo;
 use jetwatch_config::{
     DirectionRule, HomeAssistantConfig, LineRule, Polygon, SceneRules, Segment, StationaryRule,
     ZoneRule,
@@ -118,17 +119,25 @@ fn ids(message: &Value) -> BTreeSet<String> {
 const YARD: &str = "homeassistant/device/jetwatch--gate/source--yard/config";
 const BOX: &str = "homeassistant/device/jetwatch--gate/box/config";
 
-fn seen(label: &str) -> Fact {
-    Fact::LabelSeen {
-        source: "yard".to_owned(),
-        label: label.to_owned(),
-    }
+fn known(info: SourceInfo) -> Fact {
+    Fact::Source(Box::new(Source::new(&info)))
+}
+
+/// Adds a label of the whole image of the source `yard`, or of one of its zones.
+fn see(state: &mut HomeAssistant, zone: Option<&str>, label: &str) {
+    let mut source = state.sources["yard"].clone();
+    let labels = match zone {
+        Some(zone) => source.seen.zones.entry(zone.to_owned()).or_default(),
+        None => &mut source.seen.labels,
+    };
+    labels.insert(label.to_owned());
+    state.take(Fact::Source(Box::new(source)));
 }
 
 #[test]
 fn nothing_is_announced_before_the_messages_of_an_earlier_run_were_read() {
     let mut state = home_assistant_with(options(true));
-    state.take(Fact::SourceAdded(source("yard", true, rules())));
+    state.take(known(source("yard", true, rules())));
     assert_eq!(state.messages(), []);
     assert!(state.count_topics().is_empty());
     state.take(Fact::Earlier(Vec::new()));
@@ -143,8 +152,8 @@ fn messages_have_the_keys_that_home_assistant_accepts() {
         has_commands: true,
         ..options(true)
     });
-    state.take(Fact::SourceAdded(source("yard", true, rules())));
-    state.take(Fact::SourceAdded(source("street-1", true, rules())));
+    state.take(known(source("yard", true, rules())));
+    state.take(known(source("street-1", true, rules())));
     let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
     state.take(Fact::Sensors(Sensors {
         temperatures: named(&["GPU-therm", "it's \"hot\""]),
@@ -201,7 +210,7 @@ fn messages_have_the_keys_that_home_assistant_accepts() {
 #[test]
 fn chosen_labels_have_entities_from_the_start() {
     let mut state = home_assistant_with(options(true));
-    state.take(Fact::SourceAdded(source("yard", true, rules())));
+    state.take(known(source("yard", true, rules())));
     state.take(Fact::Earlier(Vec::new()));
     let messages = read(&state.messages());
     let ids = ids(&messages[YARD]);
@@ -255,16 +264,12 @@ fn chosen_labels_have_entities_from_the_start() {
 #[test]
 fn other_labels_have_entities_once_they_are_seen_and_keep_them_over_restarts() {
     let mut state = home_assistant_with(options(true));
-    state.take(Fact::SourceAdded(source("yard", false, rules())));
+    state.take(known(source("yard", false, rules())));
     state.take(Fact::Earlier(Vec::new()));
     let before = read(&state.messages());
     assert!(!ids(&before[YARD]).iter().any(|id| id.contains("label--")));
-    state.take(seen("car"));
-    state.take(Fact::ZoneLabelSeen {
-        source: "yard".to_owned(),
-        zone: "drive".to_owned(),
-        label: "traffic light".to_owned(),
-    });
+    see(&mut state, None, "car");
+    see(&mut state, Some("drive"), "traffic light");
     let messages = state.messages();
     let after = read(&messages);
     assert_eq!(after.len(), 1, "only that source");
@@ -277,7 +282,7 @@ fn other_labels_have_entities_once_they_are_seen_and_keep_them_over_restarts() {
     assert!(wanted.iter().all(|id| added.contains(*id)), "{added:?}");
 
     let mut next = home_assistant_with(options(true));
-    next.take(Fact::SourceAdded(source("yard", false, rules())));
+    next.take(known(source("yard", false, rules())));
     next.take(earlier(&messages));
     let again = read(&next.messages());
     assert_eq!(again[YARD], after[YARD]);
@@ -287,7 +292,7 @@ fn other_labels_have_entities_once_they_are_seen_and_keep_them_over_restarts() {
     let mut other = home_assistant_with(options(true));
     let mut info = source("yard", false, rules());
     info.labels.retain(|label| label != "car");
-    other.take(Fact::SourceAdded(info));
+    other.take(known(info));
     other.take(earlier(&messages));
     let message = &read(&other.messages())[YARD];
     let removed = serde_json::json!({ "p": "sensor" });
@@ -297,7 +302,7 @@ fn other_labels_have_entities_once_they_are_seen_and_keep_them_over_restarts() {
 #[test]
 fn removed_components_have_their_platform_alone_before_they_are_left_out() {
     let mut state = home_assistant_with(options(true));
-    state.take(Fact::SourceAdded(source("yard", true, rules())));
+    state.take(known(source("yard", true, rules())));
     state.take(Fact::Earlier(Vec::new()));
     let first = state.messages();
 
@@ -306,7 +311,7 @@ fn removed_components_have_their_platform_alone_before_they_are_left_out() {
     // Restarted by a reload.
     state.take(Fact::SourceRemoved("yard".to_owned()));
     assert_eq!(state.messages(), [], "it may come back");
-    state.take(Fact::SourceAdded(source("yard", true, without.clone())));
+    state.take(known(source("yard", true, without.clone())));
     assert!(!state.drop_leaving());
     let removing = state.messages();
     let message = &read(&removing)[YARD];
@@ -327,7 +332,7 @@ fn removed_components_have_their_platform_alone_before_they_are_left_out() {
     // The same while the daemon was down, and where it ended between the two.
     for (before, is_removed) in [(&first, true), (&removing, false)] {
         let mut next = home_assistant_with(options(true));
-        next.take(Fact::SourceAdded(source("yard", true, without.clone())));
+        next.take(known(source("yard", true, without.clone())));
         next.take(earlier(before));
         let message = read(&next.messages());
         let component = &message[YARD]["cmps"]["line--gate--left"];
@@ -339,7 +344,7 @@ fn removed_components_have_their_platform_alone_before_they_are_left_out() {
 fn devices_are_withdrawn_when_their_sources_leave() {
     let mut state = home_assistant_with(options(true));
     for name in ["yard", "street"] {
-        state.take(Fact::SourceAdded(source(name, true, rules())));
+        state.take(known(source(name, true, rules())));
     }
     state.take(Fact::Earlier(Vec::new()));
     let all = state.messages();
@@ -357,7 +362,7 @@ fn devices_are_withdrawn_when_their_sources_leave() {
 
     // One that left while the daemon was down.
     let mut next = home_assistant_with(options(true));
-    next.take(Fact::SourceAdded(source("street", true, rules())));
+    next.take(known(source("street", true, rules())));
     let theirs = DiscoveryMessage {
         topic: "homeassistant/device/jetwatch--gate/other/config".to_owned(),
         payload: Bytes::from_static(br#"{"o": {"name": "other"}, "cmps": {}}"#),
@@ -371,7 +376,7 @@ fn devices_are_withdrawn_when_their_sources_leave() {
 
     // Switched off.
     let mut off = home_assistant_with(options(false));
-    off.take(Fact::SourceAdded(source("street", true, rules())));
+    off.take(known(source("street", true, rules())));
     off.take(earlier(&all));
     let messages = off.messages();
     assert_eq!(messages.len(), 3);
@@ -417,7 +422,7 @@ fn sensors_of_an_earlier_run_stay_until_the_machine_was_read() {
 #[test]
 fn messages_stay_below_the_limit_and_leave_out_zone_labels_first() {
     let mut state = home_assistant_with(options(true));
-    state.take(Fact::SourceAdded(source("yard", true, rules())));
+    state.take(known(source("yard", true, rules())));
     state.take(Fact::Earlier(Vec::new()));
     let whole = state.messages();
     let size = whole.iter().map(|message| message.payload.len()).max();
@@ -460,7 +465,7 @@ fn labels_have_a_picture_where_pictures_are_published() {
         let mut state = home_assistant_with(options(true));
         let mut info = source("yard", true, rules());
         info.has_pictures = has_pictures;
-        state.take(Fact::SourceAdded(info));
+        state.take(known(info));
         state.take(Fact::Earlier(Vec::new()));
         let messages = read(&state.messages());
         let components = messages[YARD]["cmps"].as_object().expect("components");

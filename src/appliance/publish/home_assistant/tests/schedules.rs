@@ -8,7 +8,7 @@ fn what_has_a_schedule_has_a_binary_sensor_of_whether_it_is_active() {
     let mut state = home_assistant_with(options(true));
     let mut info = source("yard", true, rules());
     info.has_schedule = true;
-    state.take(Fact::SourceAdded(info));
+    state.take(known(info));
     state.take(Fact::Earlier(Vec::new()));
     let sensor = read(&state.messages())[YARD]["cmps"]["detection--active"].clone();
     assert_eq!(sensor["p"], "binary_sensor");
@@ -20,22 +20,17 @@ fn what_has_a_schedule_has_a_binary_sensor_of_whether_it_is_active() {
         "{attributes}"
     );
     // By a reload.
-    state.take(Fact::Scheduled {
-        source: "yard".to_owned(),
-        rule: Some("drive".to_owned()),
-        has_schedule: true,
-    });
+    let mut source = state.sources["yard"].clone();
+    source.scheduled.insert(Some("drive".to_owned()));
+    state.take(Fact::Source(Box::new(source.clone())));
     let message = &read(&state.messages())[YARD];
     let topic = &message["cmps"]["rule--drive--active"]["stat_t"];
     assert_eq!(topic, "jetwatch/gate/yard/rules/drive/active");
     assert!(ids(message).contains("detection--active"));
     assert!(!ids(message).contains("rule--gate--active"));
     // A reload removes one: first a component without a definition, then none.
-    state.take(Fact::Scheduled {
-        source: "yard".to_owned(),
-        rule: None,
-        has_schedule: false,
-    });
+    source.scheduled.remove(&None);
+    state.take(Fact::Source(Box::new(source)));
     let messages = read(&state.messages());
     let removed = &messages[YARD]["cmps"]["detection--active"];
     assert_eq!(removed, &serde_json::json!({"p": "binary_sensor"}));
