@@ -52,7 +52,11 @@ impl Commanded {
         // Commands before the subscription are lost.
         wait_until_some("an answer", || {
             commanded.publish(r#"{"id": "hello", "command": "remove_source", "name": "missing"}"#);
-            let is_answered = commanded.lines().iter().any(|line| line["id"] == "hello");
+            let is_answered = commanded
+                .setup
+                .lines()
+                .iter()
+                .any(|line| line["id"] == "hello");
             is_answered.then_some(())
         });
         commanded
@@ -70,19 +74,13 @@ impl Commanded {
         clients::publish(self.port, "jetwatch/box/command", payload, &[]);
     }
 
-    fn lines(&self) -> Vec<Value> {
-        self.setup.lines()
-    }
-
     /// Sends a command with a unique id; returns its reply.
     fn ask(&mut self, mut command: Value) -> Value {
         self.sent += 1;
         let id = format!("ask-{}", self.sent);
         command["id"] = json!(id);
         self.publish(&command.to_string());
-        wait_until_some("the answer", || {
-            self.lines().into_iter().find(|line| line["id"] == id)
-        })
+        self.setup.wait_for("the answer", |line| line["id"] == id)
     }
 
     /// Retained topics of a source, below its own.
@@ -93,7 +91,7 @@ impl Commanded {
 
     fn frames(&self, name: &str) -> usize {
         let of_source = |line: &&Value| line["kind"] == "detections" && line["source"] == name;
-        self.lines().iter().filter(of_source).count()
+        self.setup.lines().iter().filter(of_source).count()
     }
 
     fn stop(self) -> Vec<Value> {
@@ -123,10 +121,7 @@ fn template_source_is_added_survives_reload_and_is_removed() {
     assert_eq!(reply["ok"], json!(false), "there is one: {reply}");
 
     signal(&daemon.child, Signal::HUP);
-    let reported = wait_until_some("the reload", || {
-        let lines = daemon.lines();
-        lines.into_iter().find(|line| line["kind"] == "reload")
-    });
+    let reported = daemon.setup.wait_for_nth("reload", 0);
     assert_eq!(
         (&reported["state"], &reported["unchanged"]),
         (&json!("applied"), &json!(2)),
@@ -159,10 +154,7 @@ fn template_source_is_added_survives_reload_and_is_removed() {
     let yaml = Commanded::yaml(daemon.port, "");
     std::fs::write(&daemon.setup.config, yaml).expect("writable");
     signal(&daemon.child, Signal::HUP);
-    let reported = wait_until_some("the second reload", || {
-        let reloads = daemon.lines().into_iter();
-        reloads.filter(|line| line["kind"] == "reload").nth(1)
-    });
+    let reported = daemon.setup.wait_for_nth("reload", 1);
     assert_eq!(reported["removed"], json!(["extra"]), "{reported}");
     let lines = daemon.stop();
     let states = of_kind(&lines, "source").into_iter();
@@ -190,7 +182,7 @@ fn every_command_in_burst_is_answered() {
     }
     clients::publish_lines(daemon.port, "jetwatch/box/command", &burst);
     wait_until_some("an answer to each", || {
-        let lines = daemon.lines();
+        let lines = daemon.setup.lines();
         let is_answered = |number: &i32| {
             lines
                 .iter()
@@ -240,10 +232,10 @@ fn unlisted_template_cannot_be_added() {
             let replies = lines.iter().filter(of_kind);
             replies.cloned().collect::<Vec<_>>()
         };
-        let before = replies(&daemon.lines()).len();
+        let before = replies(&daemon.setup.lines()).len();
         daemon.publish(&command.to_string());
         let reply = wait_until_some("an answer", || {
-            replies(&daemon.lines()).get(before).cloned()
+            replies(&daemon.setup.lines()).get(before).cloned()
         });
         assert_eq!(reply["ok"], json!(false), "{command}: {reply}");
         assert!(reply["error"].is_string(), "{command}: {reply}");
@@ -283,10 +275,7 @@ fn template_with_unknown_label_is_rejected_at_its_line() {
         let yaml = Commanded::yaml(daemon.port, &with(label));
         std::fs::write(&daemon.setup.config, yaml).expect("writable");
         signal(&daemon.child, Signal::HUP);
-        wait_until_some("the reload", || {
-            let reloads = daemon.lines().into_iter();
-            reloads.filter(|line| line["kind"] == "reload").nth(nth)
-        })
+        daemon.setup.wait_for_nth("reload", nth)
     };
     let reported = reload("persn", 0);
     let problems = reported["problems"].as_array().expect("a list");

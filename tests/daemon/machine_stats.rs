@@ -5,24 +5,22 @@
 use crate::support;
 use crate::support::virtual_jetson as jetson;
 
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 use jetson::VirtualJetson;
 use jetwatch_config::{Broker, Config, MqttConfig};
 use jetwatch_publish::Subscriber;
 use serde_json::Value;
-use support::daemon::{Setup, TEST_TIMEOUT, start, terminate, wait_until_some};
+use support::daemon::{Running, Setup, TEST_TIMEOUT, start, wait_until_some};
 use support::ports::free_port;
 
 /// The daemon on a virtual Jetson of files.
-struct Running {
-    setup: Setup,
-    child: Child,
+struct Measured {
+    daemon: Running,
     mqtt: MqttConfig,
 }
 
-impl Running {
+impl Measured {
     fn start(root: &std::path::Path) -> Self {
         let port = free_port();
         let setup = Setup::new(&format!(
@@ -38,7 +36,10 @@ impl Running {
             port,
             tls: false,
         };
-        Self { setup, child, mqtt }
+        Self {
+            daemon: Running { setup, child },
+            mqtt,
+        }
     }
 
     /// A subscriber, as soon as the embedded broker listens.
@@ -46,12 +47,6 @@ impl Running {
         wait_until_some("a subscription", || {
             Subscriber::start(&self.mqtt, filter).ok()
         })
-    }
-
-    /// Stops the daemon; returns its log.
-    fn stop(self) -> (Setup, String) {
-        let log = terminate(self.child);
-        (self.setup, log)
     }
 }
 
@@ -78,7 +73,7 @@ fn throttling_is_reported_once_with_cause() {
     // A file that exists and that no user can read.
     jetson.remove("/sys/kernel/debug/cactmon/mc_all");
     jetson.write("/sys/kernel/debug/cactmon/mc_all/in_the_way", "");
-    let daemon = Running::start(&jetson.path("/"));
+    let daemon = Measured::start(&jetson.path("/"));
     let stats = daemon.subscribe("jetwatch/box/stats");
     let events = daemon.subscribe("jetwatch/box/throttling");
 
@@ -149,7 +144,7 @@ fn throttling_is_reported_once_with_cause() {
     let retained = next(&late, "the retained event", |_| true);
     assert_eq!(retained["throttled_by"], Value::Array(Vec::new()));
 
-    let (setup, log) = daemon.stop();
+    let (setup, log) = daemon.daemon.stop();
     let lines = setup.lines();
     let reported: Vec<(&str, &str)> = lines
         .iter()
@@ -174,7 +169,7 @@ fn throttling_is_reported_once_with_cause() {
 fn capped_gpu_is_reported_once_and_is_not_throttling() {
     let jetson = VirtualJetson::orin_nx();
     jetson.write("/sys/class/thermal/cooling_device0/cur_state", "0\n");
-    let daemon = Running::start(&jetson.path("/"));
+    let daemon = Measured::start(&jetson.path("/"));
     let stats = daemon.subscribe("jetwatch/box/stats");
     for _ in 0..3 {
         let reported = next(&stats, "statistics", |stats| !stats["machine"].is_null());
@@ -189,7 +184,7 @@ fn capped_gpu_is_reported_once_and_is_not_throttling() {
         );
         assert_eq!(reported["machine"]["throttled_times"], 0);
     }
-    let (_, log) = daemon.stop();
+    let (_, log) = daemon.daemon.stop();
     let held: Vec<&str> = log
         .lines()
         .filter(|line| line.contains("holds the GPU at 612 MHz, its highest clock is 918 MHz"))
@@ -200,12 +195,12 @@ fn capped_gpu_is_reported_once_and_is_not_throttling() {
 
 #[test]
 fn any_machine_reports_cpu_load() {
-    let daemon = Running::start(std::path::Path::new("/"));
+    let daemon = Measured::start(std::path::Path::new("/"));
     let stats = daemon.subscribe("jetwatch/box/stats");
     let reported = next(&stats, "a load", |stats| {
         let cpus = stats["machine"]["cpus"].as_array();
         cpus.is_some_and(|cpus| cpus.iter().any(|cpu| cpu["load_percent"].is_number()))
     });
     assert!(reported["machine"]["read_ms"].is_number(), "{reported:#}");
-    daemon.stop();
+    daemon.daemon.stop();
 }

@@ -2,9 +2,7 @@
 //! Metrics over real connections: who may read them, what else is refused, clients that are slow or many, and the real daemon.
 
 use crate::publish_access::authority;
-use crate::support::daemon::{
-    Setup, Signal, TEST_TIMEOUT, finish, signal, start, stderr, terminate, wait_until_some,
-};
+use crate::support::daemon::{Running, Setup, TEST_TIMEOUT, finish, stderr, wait_until_some};
 use crate::support::generated::check_generated;
 use crate::support::onnx_runtime::library_is_missing;
 use crate::support::page::{body, connect, exchange, get, status};
@@ -15,7 +13,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -310,8 +308,7 @@ fn what_cannot_be_used_is_named_with_its_key() {
 
 /// The real daemon with metrics.
 struct Daemon {
-    setup: Setup,
-    child: Child,
+    running: Running,
     address: SocketAddr,
 }
 
@@ -347,13 +344,8 @@ impl Daemon {
     /// With the configuration that `yaml` makes of the key `listen`.
     fn with_yaml(yaml: impl FnOnce(&str) -> String) -> Self {
         let address = free_address();
-        let setup = Setup::new(&yaml(&format!("listen: '{address}'")));
-        let child = start(&mut setup.command("run"));
-        Self {
-            setup,
-            child,
-            address,
-        }
+        let running = Running::start(&yaml(&format!("listen: '{address}'")));
+        Self { running, address }
     }
 
     /// The samples, by name and labels, once the daemon has given `wanted`.
@@ -368,11 +360,6 @@ impl Daemon {
             let found = samples(body(&get(self.address, "/metrics", "")));
             wanted(&found).then_some(found)
         })
-    }
-
-    /// Ends the daemon; returns its log and its folder.
-    fn stop(self) -> (Setup, String) {
-        (self.setup, terminate(self.child))
     }
 }
 
@@ -461,30 +448,22 @@ fn the_daemon_counts_what_it_does_and_forgets_removed_sources() {
     );
 
     let listen = format!("listen: '{}'", daemon.address);
-    fs::write(
-        &daemon.setup.config,
-        yaml(std::slice::from_ref(&gate), &listen, "off"),
-    )
-    .expect("written");
-    signal(&daemon.child, Signal::HUP);
+    let alone = std::slice::from_ref(&gate);
+    daemon.running.reload(&yaml(alone, &listen, "off"));
     let without = daemon.samples("no series of the removed source", |samples| {
         !samples.keys().any(|name| name.contains("yard"))
     });
     assert!(frames(&without, "gate", "detected") >= frames(&first, "gate", "detected"));
 
     // Where metrics are read is decided at the start.
-    fs::write(&daemon.setup.config, yaml(&[gate], "", "off")).expect("written");
-    signal(&daemon.child, Signal::HUP);
-    let refused = wait_until_some("the refusal", || {
-        let mut reloads = daemon.setup.lines_of("reload").into_iter();
-        reloads.find(|line| line["state"] == "refused")
-    });
+    let refused = daemon.running.reload(&yaml(&[gate], "", "off"));
+    assert_eq!(refused["state"], "refused", "{refused}");
     assert_eq!(refused["problems"][0]["key"], "metrics", "{refused}");
     let address = daemon.address;
     daemon.samples("the daemon goes on", |samples| {
         frames(samples, "gate", "detected") > frames(&without, "gate", "detected")
     });
-    let (_, log) = daemon.stop();
+    let (_, log) = daemon.running.stop();
     assert_has!(log => "metrics can be read");
     assert!(TcpStream::connect(address).is_err(), "it still listens");
 }
@@ -517,7 +496,7 @@ fn frames_above_max_fps_are_skipped_and_the_network_is_named() {
     );
     let info = "jetwatch_detector_info{backend=\"onnx\",model=\"street-nano\",precision=\"fp32\"}";
     assert_eq!(samples.get(info), Some(&1.0), "{samples:#?}");
-    daemon.stop();
+    daemon.running.stop();
 }
 
 #[test]
@@ -571,13 +550,13 @@ fn words_of_labels_are_those_of_the_messages() {
         words("jetwatch_throttled", "cause"),
         schema_words("throttling_cause")
     );
-    daemon.stop();
+    daemon.running.stop();
 }
 
 #[test]
 fn the_text_file_is_readable_for_others_and_goes_with_the_daemon() {
     let daemon = Daemon::start(&[source("gate", 1)], ", text_file: jetwatch.prom", "off");
-    let path = daemon.setup.path("jetwatch.prom");
+    let path = daemon.running.setup.path("jetwatch.prom");
     let up = "jetwatch_source_up{device=\"gate\",source=\"gate\"} 1\n";
     let text = wait_until_some("a source that is up", || {
         let text = fs::read_to_string(&path).ok()?;
@@ -591,7 +570,7 @@ fn the_text_file_is_readable_for_others_and_goes_with_the_daemon() {
     assert!(found.contains_key("jetwatch_process_threads{device=\"gate\"}"));
     let mode = fs::metadata(&path).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o644);
-    let (setup, _) = daemon.stop();
+    let (setup, _) = daemon.running.stop();
     let left: BTreeSet<_> = fs::read_dir(setup.folder.path())
         .expect("readable")
         .map(|entry| entry.expect("readable").file_name())

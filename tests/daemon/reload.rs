@@ -8,7 +8,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 
 use serde_json::Value;
-use support::daemon::{Setup, Signal, signal, start, terminate, wait_for_output, wait_until_some};
+use support::daemon::{
+    Running, Setup, Signal, signal, start, terminate, wait_for_output, wait_until_some,
+};
 
 /// A source of four small frames a second.
 fn source(name: &str, seed: u32) -> String {
@@ -29,57 +31,26 @@ fn yaml(sources: &[String], detector: &str) -> String {
     yaml
 }
 
-/// A running daemon with a configuration file of the test.
-struct Running {
-    setup: Setup,
-    child: Child,
-    reloads: usize,
+fn run(text: &str) -> Running {
+    let setup = Setup::new(text);
+    let mut command = setup.command("run");
+    command.arg("--stats").arg(setup.path("stats.json"));
+    let child = start(&mut command);
+    Running { setup, child }
 }
 
 impl Running {
-    fn start(text: &str) -> Self {
-        let setup = Setup::new(text);
-        let mut command = setup.command("run");
-        command.arg("--stats").arg(setup.path("stats.json"));
-        let child = start(&mut command);
-        Self {
-            setup,
-            child,
-            reloads: 0,
-        }
-    }
-
-    fn lines(&self) -> Vec<Value> {
-        self.setup.lines()
-    }
-
     /// Waits for this many frames of this source in all.
     fn frames(&self, name: &str, count: usize) {
         wait_until_some(&format!("{count} frames of {name}"), || {
-            (seqs(&self.lines(), name).len() >= count).then_some(())
+            (seqs(&self.setup.lines(), name).len() >= count).then_some(())
         });
     }
 
-    /// Writes `text` into the file, requests a reload, and returns its result.
-    fn reload(&mut self, text: &str) -> Value {
-        std::fs::write(&self.setup.config, text).expect("the folder is writable");
-        signal(&self.child, Signal::HUP);
-        self.reloads += 1;
-        wait_until_some("the reload's message", || {
-            let of_kind = |line: &Value| line["kind"] == "reload";
-            self.lines()
-                .into_iter()
-                .filter(of_kind)
-                .nth(self.reloads - 1)
-        })
-    }
-
     /// Stops the daemon; returns all its messages and its report.
-    fn stop(self) -> (Vec<Value>, Value) {
-        terminate(self.child);
-        let lines = self.setup.lines();
-        let stats = std::fs::read(self.setup.path("stats.json")).expect("a report");
-        (lines, serde_json::from_slice(&stats).expect("JSON"))
+    fn report(self) -> (Vec<Value>, Value) {
+        let (setup, _) = self.stop();
+        (setup.lines(), setup.json("stats.json"))
     }
 }
 
@@ -127,7 +98,7 @@ fn assert_uninterrupted(lines: &[Value], report: &Value, name: &str) -> u64 {
 fn reload_adds_removes_and_changes_sources_without_frame_loss_in_others() {
     let stays: Vec<String> = (0..16).map(|n| source(&format!("stays{n}"), n)).collect();
     let with = |others: &[String]| yaml(&[stays.as_slice(), others].concat(), "");
-    let mut running = Running::start(&with(&[source("leaves", 20), source("changes", 21)]));
+    let running = run(&with(&[source("leaves", 20), source("changes", 21)]));
     for name in ["leaves", "changes", "stays0", "stays15"] {
         running.frames(name, 2);
     }
@@ -146,7 +117,7 @@ fn reload_adds_removes_and_changes_sources_without_frame_loss_in_others() {
     );
     running.frames("stays15", 8);
 
-    let (lines, report) = running.stop();
+    let (lines, report) = running.report();
     for n in 0..16 {
         let name = format!("stays{n}");
         assert_uninterrupted(&lines, &report, &name);
@@ -172,7 +143,7 @@ fn reload_adds_removes_and_changes_sources_without_frame_loss_in_others() {
 
 #[test]
 fn invalid_reload_keeps_running_config() {
-    let mut running = Running::start(&yaml(&[source("cam", 1)], ""));
+    let running = run(&yaml(&[source("cam", 1)], ""));
     running.frames("cam", 1);
     let bad = yaml(
         &[
@@ -210,11 +181,10 @@ fn invalid_reload_keeps_running_config() {
 
     std::fs::remove_file(&running.setup.config).expect("it is there");
     signal(&running.child, Signal::HUP);
-    running.reloads += 1;
-    let before = seqs(&running.lines(), "cam").len();
+    let before = seqs(&running.setup.lines(), "cam").len();
     running.frames("cam", before + 3);
 
-    let (lines, _) = running.stop();
+    let (lines, _) = running.report();
     let reloads = lines.iter().filter(|line| line["kind"] == "reload").count();
     assert_eq!(reloads, 4, "each one is published");
     assert_eq!(states(&lines, "cam"), ["connecting", "online", "ended"]);
@@ -223,12 +193,12 @@ fn invalid_reload_keeps_running_config() {
 
 #[test]
 fn the_only_source_can_be_replaced() {
-    let mut running = Running::start(&yaml(&[source("old", 1)], ""));
+    let running = run(&yaml(&[source("old", 1)], ""));
     running.frames("old", 1);
     let reported = running.reload(&yaml(&[source("new", 2)], ""));
     assert_eq!(reported["state"], "applied", "{reported}");
     running.frames("new", 3);
-    let (lines, _) = running.stop();
+    let (lines, _) = running.report();
     assert_eq!(states(&lines, "old"), ["connecting", "online", "ended"]);
     let ended = lines
         .iter()
@@ -266,7 +236,7 @@ fn changed_roi_restarts_only_its_source() {
         let cut = format!("  - name: cut\n    uri: synthetic://traffic?{scene}\n    roi: {roi}\n");
         yaml(&[stays.as_slice(), &[cut]].concat(), "")
     };
-    let mut running = Running::start(&half("0,0,0.5,1"));
+    let running = run(&half("0,0,0.5,1"));
     running.frames("cut", 8);
     let published = running.reload(&half("0.5,0,0.5,1"));
     assert_eq!(published["state"], "applied", "{published}");
@@ -275,13 +245,13 @@ fn changed_roi_restarts_only_its_source() {
     for list in ["added", "removed"] {
         assert_eq!(published[list], serde_json::json!([]), "{published}");
     }
-    let before = seqs(&running.lines(), "cut").len();
+    let before = seqs(&running.setup.lines(), "cut").len();
     running.frames("cut", before + 16);
     for n in 0..4 {
         running.frames(&format!("stays{n}"), 8);
     }
 
-    let (lines, report) = running.stop();
+    let (lines, report) = running.report();
     for n in 0..4 {
         let name = format!("stays{n}");
         assert_uninterrupted(&lines, &report, &name);
@@ -301,7 +271,7 @@ fn changed_roi_restarts_only_its_source() {
 
 #[test]
 fn source_is_removed_during_adaptive_interval() {
-    let mut running = Running::start(&yaml(
+    let running = run(&yaml(
         &[source("stays", 1), source("leaves", 2)],
         "  interval: adaptive\n",
     ));
@@ -313,9 +283,9 @@ fn source_is_removed_during_adaptive_interval() {
         serde_json::json!(["leaves"]),
         "{published}"
     );
-    let before = seqs(&running.lines(), "stays").len();
+    let before = seqs(&running.setup.lines(), "stays").len();
     running.frames("stays", before + 10);
-    let (lines, report) = running.stop();
+    let (lines, report) = running.report();
     let dropped = assert_uninterrupted(&lines, &report, "stays");
     let sources = report["sources"].as_array().expect("a list");
     for source in sources.iter().filter(|_| dropped == 0) {
@@ -348,9 +318,7 @@ fn signals_right_after_the_start_reload_or_end() {
     let child = start();
     wait_until_some("a reload", || {
         signal(&child, Signal::HUP);
-        let lines = setup.lines();
-        let is_reload = |line: &Value| line["kind"] == "reload";
-        lines.iter().any(is_reload).then_some(())
+        setup.lines_of("reload").pop()
     });
     assert_has!(terminate(child) => "SIGHUP: reading the configuration again");
     for ends in [Signal::TERM, Signal::INT] {

@@ -3,27 +3,10 @@
 
 use crate::support;
 
-use std::process::Child;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use support::daemon::{Setup, Signal, signal, start, terminate, wait_until_some};
-
-/// A daemon that is ended with its test.
-struct Daemon {
-    setup: Setup,
-    child: Option<Child>,
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        // Of a test that has failed.
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
+use support::daemon::{Running, Setup, wait_until_some};
 
 /// The file with these keys of the source, and of its zone.
 fn file(source: &str, zone: &str) -> String {
@@ -55,23 +38,11 @@ fn clock(after_s: u64) -> String {
     )
 }
 
-impl Daemon {
-    fn start(yaml: &str) -> Self {
-        let setup = Setup::new("");
-        std::fs::write(&setup.config, yaml).expect("writable");
-        let child = Some(start(&mut setup.command("run")));
-        Self { setup, child }
-    }
-
-    fn lines_of(&self, kind: &str) -> Vec<Value> {
-        let lines = self.setup.lines().into_iter();
-        lines.filter(|line| line["kind"] == kind).collect()
-    }
-
+impl Running {
     /// Waits until the newest message about `rule` says this.
     fn wait_for_active(&self, rule: Value, active: bool, scheduled: Value) -> Value {
         wait_until_some(&format!("{rule} {active}"), || {
-            let messages = self.lines_of("active");
+            let messages = self.setup.lines_of("active");
             let last = messages.iter().rev().find(|line| line["rule"] == rule)?;
             let is_wanted = last["active"] == active && last["scheduled"] == scheduled;
             is_wanted.then(|| last.clone())
@@ -80,79 +51,73 @@ impl Daemon {
 
     fn wait_for_zone(&self, is_wanted: impl Fn(u64) -> bool) {
         wait_until_some("the zone", || {
-            let zones = self.lines_of("zone");
+            let zones = self.setup.lines_of("zone");
             is_wanted(zones.last()?["count"].as_u64()?).then_some(())
         });
     }
 
-    fn reload(&self, yaml: &str) {
-        std::fs::write(&self.setup.config, yaml).expect("writable");
-        let before = self.lines_of("reload").len();
-        signal(self.child.as_ref().expect("it runs"), Signal::HUP);
-        let status = wait_until_some("a reload", || self.lines_of("reload").get(before).cloned());
+    fn reload_schedules(&self, yaml: &str) {
+        let status = self.reload(yaml);
         assert_eq!(status["state"], "applied", "{status}");
         assert_eq!(status["changed"], json!([]), "{status}");
-    }
-
-    fn end(mut self) {
-        terminate(self.child.take().expect("it runs"));
     }
 }
 
 #[test]
 fn detection_and_its_tracks_end_with_the_schedule_and_begin_again_by_a_reload() {
     let scheduled = |seconds| file(&format!("    schedule: {}\n", window(seconds)), "");
-    let daemon = Daemon::start(&scheduled(36_000));
+    let daemon = Running::start(&scheduled(36_000));
     let first = daemon.wait_for_active(Value::Null, true, json!(true));
     assert!(first["next_change"].is_string(), "{first}");
     daemon.wait_for_zone(|count| count > 0);
-    daemon.reload(&scheduled(3));
+    daemon.reload_schedules(&scheduled(3));
     let last = daemon.wait_for_active(Value::Null, false, json!(false));
     assert_eq!(last["switched_on"], true);
     daemon.wait_for_zone(|count| count == 0);
-    let events = daemon.lines_of("event");
+    let events = daemon.setup.lines_of("event");
     let of_kind = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
     assert_eq!(of_kind("new"), of_kind("end"), "all tracks have ended");
     assert!(of_kind("new") > 0);
 
     // Without a schedule detection goes on, and the source was never restarted.
-    daemon.reload(&file("", ""));
+    daemon.reload_schedules(&file("", ""));
     daemon.wait_for_active(Value::Null, true, Value::Null);
     daemon.wait_for_zone(|count| count > 0);
-    let states = daemon.lines_of("source");
+    let states = daemon.setup.lines_of("source");
     let states: Vec<&Value> = states.iter().map(|line| &line["state"]).collect();
     assert_eq!(states, ["connecting", "online"]);
-    daemon.end();
+    daemon.stop();
 }
 
 #[test]
 fn rule_follows_its_schedule_while_detection_goes_on() {
     let scheduled = |seconds| file("", &format!(", schedule: {}", window(seconds)));
-    let daemon = Daemon::start(&scheduled(36_000));
+    let daemon = Running::start(&scheduled(36_000));
     daemon.wait_for_active(json!("all"), true, json!(true));
     daemon.wait_for_zone(|count| count > 0);
-    daemon.reload(&scheduled(3));
+    daemon.reload_schedules(&scheduled(3));
     daemon.wait_for_active(json!("all"), false, json!(false));
     daemon.wait_for_zone(|count| count == 0);
     assert!(
         daemon
+            .setup
             .lines_of("active")
             .iter()
             .all(|line| line["rule"] == "all")
     );
-    let events = daemon.lines_of("event").len();
+    let events = daemon.setup.lines_of("event").len();
     wait_until_some("events", || {
-        (daemon.lines_of("event").len() > events).then_some(())
+        (daemon.setup.lines_of("event").len() > events).then_some(())
     });
     let zone = format!(
         ", schedule: {{from: '{}', to: '{}'}}",
         clock(3),
         clock(43_200)
     );
-    daemon.reload(&file("", &zone));
+    daemon.reload_schedules(&file("", &zone));
     daemon.wait_for_active(json!("all"), true, json!(true));
     daemon.wait_for_zone(|count| count > 0);
-    daemon.end();
+    daemon.stop();
 }
 
 #[test]

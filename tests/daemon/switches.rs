@@ -16,17 +16,7 @@ use support::daemon::{Setup, start, terminate, wait_until_some};
 struct Switched {
     broker: Mosquitto,
     setup: Setup,
-    child: Option<Child>,
-}
-
-impl Drop for Switched {
-    fn drop(&mut self) {
-        // Of a test that has failed.
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+    child: Child,
 }
 
 impl Switched {
@@ -48,7 +38,7 @@ impl Switched {
             folder = setup.folder.path().display(),
         );
         std::fs::write(&setup.config, yaml).expect("writable");
-        let child = Some(start(&mut setup.command("run")));
+        let child = start(&mut setup.command("run"));
         Self {
             broker,
             setup,
@@ -67,24 +57,13 @@ impl Switched {
         wait_until_some("an answer", || {
             let command = json!({"id": id, "command": "remove_source", "name": "missing"});
             self.publish("command", &command.to_string());
-            self.lines()
-                .iter()
-                .any(|line| line["id"] == id)
-                .then_some(())
+            let mut lines = self.setup.lines().into_iter();
+            lines.find(|line| line["id"] == id)
         });
     }
 
     fn publish(&self, topic: &str, payload: &str) {
         send(&self.broker, topic, payload, &[]);
-    }
-
-    fn lines(&self) -> Vec<Value> {
-        self.setup.lines()
-    }
-
-    fn lines_of(&self, kind: &str) -> Vec<Value> {
-        let lines = self.lines().into_iter();
-        lines.filter(|line| line["kind"] == kind).collect()
     }
 
     /// Retained values below the source, by their topics.
@@ -102,7 +81,7 @@ impl Switched {
     fn set(&self, topic: &str, payload: &str) -> Value {
         // Commands of `wait_until_listening`, which have an id, may be answered in between.
         let replies = || -> Vec<Value> {
-            let replies = self.lines_of("reply").into_iter();
+            let replies = self.setup.lines_of("reply").into_iter();
             replies.filter(|reply| reply["id"].is_null()).collect()
         };
         let before = replies().len();
@@ -121,9 +100,9 @@ impl Switched {
 
     /// Detected frames and frames of the source in the statistics that follow.
     fn next_frames(&self) -> (u64, u64) {
-        let before = self.lines_of("stats").len();
+        let before = self.setup.lines_of("stats").len();
         let stats = wait_until_some("statistics of a source that is online", || {
-            let later = self.lines_of("stats").into_iter().skip(before);
+            let later = self.setup.lines_of("stats").into_iter().skip(before);
             let mut online = later.filter(|stats| stats["sources"][0]["state"] == "online");
             online.next()
         });
@@ -153,15 +132,17 @@ impl Switched {
         });
     }
 
-    fn end(&mut self) {
-        terminate(self.child.take().expect("it runs"));
+    fn end(self) {
+        terminate(self.child);
     }
 
-    fn restart(&mut self) {
-        self.end();
+    fn restart(self) -> Self {
+        terminate(self.child);
         std::fs::remove_file(self.setup.path("events.jsonl")).expect("it was written");
-        self.child = Some(start(&mut self.setup.command("run")));
-        self.wait_until_listening("next");
+        let child = start(&mut self.setup.command("run"));
+        let daemon = Self { child, ..self };
+        daemon.wait_until_listening("next");
+        daemon
     }
 }
 
@@ -172,7 +153,7 @@ fn send(broker: &Mosquitto, topic: &str, payload: &str, options: &[&str]) {
 
 #[test]
 fn detection_that_is_off_stops_inference_and_is_kept_over_restarts() {
-    let mut daemon = Switched::start_listening(&[]);
+    let daemon = Switched::start_listening(&[]);
     daemon.wait_for_kept("detect", "ON");
     daemon.wait_for_kept("rules/all", "ON");
     daemon.wait_for_kept("score_threshold", "0.25");
@@ -188,27 +169,28 @@ fn detection_that_is_off_stops_inference_and_is_kept_over_restarts() {
         .collect();
     assert!(!counts.is_empty(), "{kept:?}");
     assert!(counts.iter().all(|(_, count)| *count == "0"), "{kept:?}");
-    let events = daemon.lines_of("event");
+    let events = daemon.setup.lines_of("event");
     let of_kind = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
     assert_eq!(of_kind("new"), of_kind("end"), "all tracks have ended");
     daemon.has_no_detection();
     assert_eq!(
-        daemon.lines_of("event").len(),
+        daemon.setup.lines_of("event").len(),
         events.len(),
         "nothing is tracked"
     );
     let states: Vec<Value> = daemon
+        .setup
         .lines_of("source")
         .iter()
         .map(|line| line["state"].clone())
         .collect();
     assert_eq!(states, ["connecting", "online"], "it stays online");
 
-    daemon.restart();
+    let daemon = daemon.restart();
     daemon.wait_for_kept("detect", "OFF");
     daemon.has_no_detection();
     assert_eq!(daemon.next_frames().0, 0, "nor from the start");
-    assert_eq!(daemon.lines_of("event"), [Value::Null; 0]);
+    assert_eq!(daemon.setup.lines_of("event"), [Value::Null; 0]);
 
     daemon.publish(
         "command",
@@ -223,12 +205,12 @@ fn detection_that_is_off_stops_inference_and_is_kept_over_restarts() {
 
 #[test]
 fn rule_that_is_off_has_no_events_and_counts_no_object() {
-    let mut daemon = Switched::start_listening(&[]);
+    let daemon = Switched::start_listening(&[]);
     daemon.wait_for_zone(|count| count > 0);
     daemon.set_ok("cam/rules/all/set", "OFF");
     daemon.wait_for_kept("rules/all", "OFF");
     daemon.wait_for_zone(|count| count == 0);
-    let analytics = daemon.lines_of("analytics");
+    let analytics = daemon.setup.lines_of("analytics");
     let of_kind = |kind: &str| {
         analytics
             .iter()
@@ -243,13 +225,13 @@ fn rule_that_is_off_has_no_events_and_counts_no_object() {
     let (detected, _) = daemon.next_frames();
     let (detected_later, _) = daemon.next_frames();
     assert!(detected_later > detected, "detection goes on");
-    assert_eq!(daemon.lines_of("analytics").len(), analytics.len());
+    assert_eq!(daemon.setup.lines_of("analytics").len(), analytics.len());
 
-    daemon.restart();
+    let daemon = daemon.restart();
     daemon.wait_for_kept("rules/all", "OFF");
     daemon.wait_for_zone(|count| count == 0);
     daemon.next_frames();
-    assert_eq!(daemon.lines_of("analytics"), [Value::Null; 0]);
+    assert_eq!(daemon.setup.lines_of("analytics"), [Value::Null; 0]);
     daemon.set_ok("cam/rules/all/set", "ON");
     daemon.wait_for_zone(|count| count > 0);
     daemon.end();
@@ -257,14 +239,14 @@ fn rule_that_is_off_has_no_events_and_counts_no_object() {
 
 #[test]
 fn score_threshold_drops_detections_and_stays_within_that_of_the_detector() {
-    let mut daemon = Switched::start_listening(&[]);
+    let daemon = Switched::start_listening(&[]);
     daemon.wait_for_zone(|count| count > 0);
     // No detection has this score.
     daemon.set_ok("cam/score_threshold/set", "1");
     daemon.wait_for_kept("score_threshold", "1.00");
     daemon.set_ok("cam/score_threshold/set", "0.875");
     daemon.wait_for_kept("score_threshold", "0.875");
-    daemon.restart();
+    let daemon = daemon.restart();
     daemon.wait_for_kept("score_threshold", "0.875");
     for (topic, payload, wanted) in [
         ("cam/score_threshold/set", "0.2", "from 0.25 to 1"),
@@ -290,10 +272,10 @@ fn score_threshold_drops_detections_and_stays_within_that_of_the_detector() {
 #[test]
 fn retained_messages_switch_nothing() {
     let before = [("cam/detect/set", "OFF"), ("cam/rules/all/set", "OFF")];
-    let mut daemon = Switched::start_listening(&before);
+    let daemon = Switched::start_listening(&before);
     daemon.wait_for_kept("detect", "ON");
     daemon.wait_for_zone(|count| count > 0);
-    let replies = daemon.lines_of("reply");
+    let replies = daemon.setup.lines_of("reply");
     assert!(
         replies.iter().all(|reply| reply["name"] == "missing"),
         "{replies:?}"
@@ -303,7 +285,7 @@ fn retained_messages_switch_nothing() {
 
 #[test]
 fn without_commands_switches_have_states_and_cannot_be_set() {
-    let mut daemon = Switched::start("state_folder: switches", &[]);
+    let daemon = Switched::start("state_folder: switches", &[]);
     daemon.wait_for_kept("detect", "ON");
     daemon.wait_for_kept("rules/all", "ON");
     daemon.wait_for_kept("score_threshold", "0.25");
@@ -313,7 +295,7 @@ fn without_commands_switches_have_states_and_cannot_be_set() {
     let (detected_later, _) = daemon.next_frames();
     assert!(detected_later > detected);
     assert_eq!(daemon.kept()["detect"], "ON");
-    assert_eq!(daemon.lines_of("reply"), [Value::Null; 0]);
+    assert_eq!(daemon.setup.lines_of("reply"), [Value::Null; 0]);
     assert!(!daemon.setup.path("switches").exists(), "nothing is kept");
     daemon.end();
 }

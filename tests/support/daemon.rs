@@ -65,10 +65,48 @@ impl Setup {
         lines.filter(|line| line["kind"] == kind).collect()
     }
 
+    /// Waits for a message that `is_it` accepts.
+    pub fn wait_for(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        wait_until_some(what, || self.lines().into_iter().find(&is_it))
+    }
+
+    /// Waits for the message of this kind that comes after `before` others.
+    pub fn wait_for_nth(&self, kind: &str, before: usize) -> Value {
+        wait_until_some(kind, || self.lines_of(kind).into_iter().nth(before))
+    }
+
     /// A file of the folder that holds JSON.
     pub fn json(&self, name: &str) -> Value {
         let text = std::fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         serde_json::from_slice(&text).expect("JSON")
+    }
+}
+
+/// The daemon with a configuration of its own. A test that fails kills it.
+pub struct Running {
+    pub setup: Setup,
+    pub child: Child,
+}
+
+impl Running {
+    pub fn start(yaml: &str) -> Self {
+        let setup = Setup::new(yaml);
+        let child = start(&mut setup.command("run"));
+        Self { setup, child }
+    }
+
+    /// Writes `yaml` into the file, requests a reload, and returns its result.
+    pub fn reload(&self, yaml: &str) -> Value {
+        std::fs::write(&self.setup.config, yaml).expect("the folder is writable");
+        let before = self.setup.lines_of("reload").len();
+        signal(&self.child, Signal::HUP);
+        self.setup.wait_for_nth("reload", before)
+    }
+
+    /// Stops it; returns its log.
+    pub fn stop(self) -> (Setup, String) {
+        let log = terminate(self.child);
+        (self.setup, log)
     }
 }
 
