@@ -15,7 +15,7 @@ use jetwatch_media::mp4::complete_length;
 use jetwatch_media::{ClipFile, LiveSegment, RingUnit, SourceStream, UnitNotice};
 use jetwatch_types::{Size, SplitMix64, StreamFormat, VideoCodec};
 
-use support::clips::gst_launch;
+use support::clips::{each_sample, gst_launch};
 use support::collector::rtsp;
 use support::ffprobe::{decode, probe};
 use support::rtsp::RtspServer;
@@ -56,29 +56,14 @@ fn shown(units: &[RingUnit]) -> Vec<i64> {
 
 /// Presentation times as GStreamer's demuxer reads them, in the order of the file.
 fn demuxed(path: &Path) -> Vec<u64> {
-    use gstreamer as gst;
-    use gstreamer::prelude::*;
-    use gstreamer_app as gst_app;
-
-    gst::init().expect("GStreamer starts");
-    let line = format!(
-        "filesrc location={} ! qtdemux ! appsink name=sink sync=false",
-        path.display()
-    );
-    let pipeline = gst::parse::launch(&line).expect("the elements are there");
-    let pipeline = pipeline.downcast::<gst::Pipeline>().expect("a pipeline");
-    let sink = pipeline.by_name("sink").expect("it is in the line");
-    let sink = sink.downcast::<gst_app::AppSink>().expect("an appsink");
-    pipeline.set_state(gst::State::Playing).expect("it plays");
     let mut times = Vec::new();
-    while let Ok(sample) = sink.pull_sample() {
-        let time = sample
-            .buffer()
-            .and_then(gst::BufferRef::pts)
-            .expect("a time");
-        times.push(time.nseconds());
-    }
-    pipeline.set_state(gst::State::Null).expect("it stops");
+    each_sample(
+        &format!("filesrc location={} ! qtdemux", path.display()),
+        |sample| {
+            let pts = sample.buffer().and_then(gstreamer::BufferRef::pts);
+            times.push(pts.expect("a time").nseconds());
+        },
+    );
     times
 }
 

@@ -208,12 +208,16 @@ fn tls_verifies_the_broker_and_its_name() {
     let at = |name: &str| folder.path().join(name);
     authority(folder.path(), "good");
     authority(folder.path(), "other");
-    let files = format!(
-        "certfile {}\nkeyfile {}\n",
-        at("good-server.pem").display(),
-        at("good-server.key").display()
-    );
-    let broker = Mosquitto::with_config(|_| format!("allow_anonymous true\n{files}"));
+    let with_certificate = |certificate: &str, key: &str| {
+        let (certificate, key) = (at(certificate), at(key));
+        let files = format!(
+            "certfile {}\nkeyfile {}",
+            certificate.display(),
+            key.display()
+        );
+        Mosquitto::with_config(|_| format!("allow_anonymous true\n{files}\n"))
+    };
+    let broker = with_certificate("good-server.pem", "good-server.key");
     let trust = |file: &str| TlsConfig {
         ca_file: Some(at(file)),
         ..TlsConfig::default()
@@ -260,28 +264,14 @@ fn tls_verifies_the_broker_and_its_name() {
         "{error}"
     );
     // Signed by the right authority, but for another name.
-    let elsewhere = Mosquitto::with_config(|_| {
-        let (certificate, key) = (at("good-elsewhere.pem"), at("good-elsewhere.key"));
-        format!(
-            "allow_anonymous true\ncertfile {}\nkeyfile {}\n",
-            certificate.display(),
-            key.display()
-        )
-    });
+    let elsewhere = with_certificate("good-elsewhere.pem", "good-elsewhere.key");
     refused(
         &tls_client(elsewhere.port(), "127.0.0.1", trust("good-ca.pem")),
         "not valid for name",
     );
 
     // A certificate that signs itself, in the place of the broker's.
-    let own = Mosquitto::with_config(|_| {
-        let (certificate, key) = (at("good-ca.pem"), at("good-ca.key"));
-        format!(
-            "allow_anonymous true\ncertfile {}\nkeyfile {}\n",
-            certificate.display(),
-            key.display()
-        )
-    });
+    let own = with_certificate("good-ca.pem", "good-ca.key");
     refused(
         &tls_client(own.port(), "127.0.0.1", trust("good-ca.pem")),
         "basicConstraints CA:FALSE",

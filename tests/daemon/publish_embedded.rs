@@ -9,6 +9,7 @@ use std::process::Command;
 
 use jetwatch_config::{Broker, Credentials, MqttConfig, Secret};
 use jetwatch_publish::{EmbeddedBroker, MqttSink, Publication, Sink, TlsListener};
+use support::clients::receive_one;
 use support::mosquitto::{client, program};
 use support::records::{TEST_TIMEOUT, at, wait_until};
 
@@ -27,30 +28,9 @@ fn start() -> (EmbeddedBroker, MqttConfig) {
     (broker, config)
 }
 
-/// Output of mosquitto_sub for one message on `topic`.
+/// What mosquitto_sub prints of one message on `topic`: whether it is retained, and its payload.
 fn mosquitto_sub(port: u16, topic: &str, more: &[&str]) -> (bool, String) {
-    let output = Command::new(program("mosquitto_sub"))
-        .args([
-            "-h",
-            "127.0.0.1",
-            "-p",
-            &port.to_string(),
-            "-t",
-            topic,
-            "-C",
-            "1",
-            "-W",
-            "30",
-            "-F",
-            "%r %p",
-        ])
-        .args(more)
-        .output()
-        .expect("mosquitto_sub runs");
-    (
-        output.status.success(),
-        String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-    )
+    receive_one(port, topic, &[&["-F", "%r %p"], more].concat())
 }
 
 #[test]

@@ -8,15 +8,12 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Output;
 
-use gstreamer as gst;
-use gstreamer::prelude::*;
-use gstreamer_app as gst_app;
 use gstreamer_video as gst_video;
 use gstreamer_video::prelude::*;
 use jetwatch_pixels::Color;
 use jetwatch_types::Size;
 use serde_json::Value;
-use support::clips::{mp4, plugins_without};
+use support::clips::{each_sample, mp4, plugins_without};
 use support::daemon::{
     Setup, Signal, exits, finish, json_lines_config, signal, start, stderr, terminate,
     wait_until_some,
@@ -44,18 +41,12 @@ impl RecordedImage {
 
 /// All images of a file, and what kind of file it is.
 pub(crate) fn decode_recording(path: &Path) -> (&'static str, Vec<RecordedImage>) {
-    gst::init().expect("GStreamer starts");
     let line = format!(
-        "filesrc location={} ! decodebin ! videoconvert ! video/x-raw,format=RGB ! appsink name=sink sync=false",
+        "filesrc location={} ! decodebin ! videoconvert ! video/x-raw,format=RGB",
         path.display()
     );
-    let pipeline = gst::parse::launch(&line).expect("the elements are there");
-    let pipeline = pipeline.downcast::<gst::Pipeline>().expect("a pipeline");
-    let sink = pipeline.by_name("sink").expect("it is in the line");
-    let sink = sink.downcast::<gst_app::AppSink>().expect("an appsink");
-    pipeline.set_state(gst::State::Playing).expect("it plays");
     let mut images = Vec::new();
-    while let Ok(sample) = sink.pull_sample() {
+    each_sample(&line, |sample| {
         let info = gst_video::VideoInfo::from_caps(sample.caps().expect("caps")).expect("video");
         let buffer = sample.buffer_owned().expect("a buffer");
         let at = buffer.pts().expect("a time").nseconds() as f64 / 1e9;
@@ -66,12 +57,7 @@ pub(crate) fn decode_recording(path: &Path) -> (&'static str, Vec<RecordedImage>
             stride: usize::try_from(frame.plane_stride()[0]).expect("positive"),
             pixels: frame.plane_data(0).expect("one plane").to_vec(),
         });
-    }
-    let bus = pipeline.bus().expect("a bus");
-    if let Some(message) = bus.pop_filtered(&[gst::MessageType::Error]) {
-        panic!("{} does not play: {message:?}", path.display());
-    }
-    pipeline.set_state(gst::State::Null).expect("it stops");
+    });
     (kind(path), images)
 }
 

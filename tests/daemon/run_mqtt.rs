@@ -13,12 +13,14 @@ use std::time::Duration;
 use crate::publish_access::with_password;
 use jetwatch_mqtt::Packet;
 use jetwatch_publish::Subscriber;
-use publish::mosquitto::{Mosquitto, client, program};
+use publish::clients::receive_one;
+use publish::mosquitto::{Mosquitto, client};
 use publish::scripted::{Answer, Scripted, connack};
 use support::daemon::{
     Setup, Signal, exits, finish, signal, start, stderr, terminate, wait_for_output,
     wait_until_some,
 };
+use support::ports::free_port;
 
 const SCENE: &str = "synthetic://traffic?seed=3&objects=8&width=320&height=180&fps=60";
 
@@ -56,33 +58,15 @@ fn ids<'a>(events: impl Iterator<Item = &'a serde_json::Value>, kind: &str) -> B
 
 #[test]
 fn the_embedded_broker_serves_a_foreign_subscriber() {
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = free_port();
     let setup = config(&format!("{{broker: embedded, listen: '127.0.0.1:{port}'}}"));
     let child = run_with_stats(&setup);
     // mosquitto_sub ends with the first `new` event that it sees.
     let seen = wait_until_some("an event at mosquitto_sub", || {
-        let output = Command::new(program("mosquitto_sub"))
-            .args([
-                "-h",
-                "127.0.0.1",
-                "-p",
-                &port.to_string(),
-                "-t",
-                "jetwatch/box/cam/events",
-                "-C",
-                "1",
-                "-W",
-                "5",
-            ])
-            .output()
-            .unwrap();
-        output.status.success().then_some(output.stdout)
+        let (is_there, text) = receive_one(port, "jetwatch/box/cam/events", &["-W", "5"]);
+        is_there.then_some(text)
     });
-    let event: serde_json::Value = serde_json::from_slice(&seen).expect("JSON");
+    let event: serde_json::Value = serde_json::from_str(&seen).expect("JSON");
     assert_eq!(
         (event["kind"].as_str(), event["source"].as_str()),
         (Some("event"), Some("cam"))
@@ -96,12 +80,7 @@ fn the_embedded_broker_serves_a_foreign_subscriber() {
         ("jetwatch/box/cam/status", "\"state\":\"online\""),
         ("jetwatch/box/cam/lines/gate", "\"kind\":\"line\""),
     ] {
-        let output = Command::new(program("mosquitto_sub"))
-            .args(["-h", "127.0.0.1", "-p", &port.to_string(), "-t", topic])
-            .args(["-C", "1", "-W", "10", "--retained-only"])
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
+        let (_, text) = receive_one(port, topic, &["-W", "10", "--retained-only"]);
         assert!(text.contains(expected), "{topic}: {text}");
     }
     terminate(child);

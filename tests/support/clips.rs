@@ -6,6 +6,10 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use gstreamer as gst;
+use gstreamer::prelude::*;
+use gstreamer_app::AppSink;
+
 use super::daemon::Signal;
 
 /// Runs a GStreamer pipeline to its end.
@@ -20,6 +24,25 @@ pub fn gst_launch(pipeline: &str) {
         "{pipeline}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+/// Calls `take` for each buffer that comes out of `line`, which ends before an appsink.
+pub fn each_sample(line: &str, mut take: impl FnMut(gst::Sample)) {
+    gst::init().expect("GStreamer starts");
+    let line = format!("{line} ! appsink name=sink sync=false");
+    let pipeline = gst::parse::launch(&line).expect("the elements are there");
+    let pipeline = pipeline.downcast::<gst::Pipeline>().expect("a pipeline");
+    let sink = pipeline.by_name("sink").expect("it is in the line");
+    let sink = sink.downcast::<AppSink>().expect("an appsink");
+    pipeline.set_state(gst::State::Playing).expect("it plays");
+    while let Ok(sample) = sink.pull_sample() {
+        take(sample);
+    }
+    let bus = pipeline.bus().expect("a bus");
+    if let Some(message) = bus.pop_filtered(&[gst::MessageType::Error]) {
+        panic!("{line}: {message:?}");
+    }
+    pipeline.set_state(gst::State::Null).expect("it stops");
 }
 
 /// A program that runs until it is dropped.

@@ -37,6 +37,18 @@ pub fn publish_lines(port: u16, topic: &str, lines: &str) {
     assert!(publisher.wait().expect("it ends").success());
 }
 
+/// What mosquitto_sub prints of one message on `topic`, and whether one has come.
+pub fn receive_one(port: u16, topic: &str, options: &[&str]) -> (bool, String) {
+    let output = Command::new(program("mosquitto_sub"))
+        .args(["-h", "127.0.0.1", "-p", &port.to_string()])
+        .args(["-t", topic, "-C", "1", "-W", "30"])
+        .args(options)
+        .output()
+        .expect("mosquitto_sub starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    (output.status.success(), text.trim().to_owned())
+}
+
 /// Retained messages at `base` and below, by the rest of their topics: that of `base` itself is empty.
 pub fn retained(port: u16, base: &str) -> BTreeMap<String, String> {
     assert!(publish(port, END, "end", &["-r"]), "the broker is there");
