@@ -3,15 +3,13 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::fs::{self, DirBuilder, Permissions};
-use std::io::Write as _;
+use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -349,7 +347,8 @@ fn add(
     }
     let edited = add_sources(&shown.to_string(), &text, &sources)?;
     if let (Some(login), None) = (login, &args.password_file) {
-        store_password(&file.with_file_name(&password_file), &login.password)?;
+        jetwatch_files::store_secret(&file.with_file_name(&password_file), &login.password)
+            .context("give the password with --password-file")?;
     }
     let previous = jetwatch_files::replace_text(file, &text, &edited)?;
     println!(
@@ -360,31 +359,6 @@ fn add(
     println!(
         "\nTest it: jetwatch check --config {shown}. A daemon that runs takes it with a reload: systemctl reload jetwatch"
     );
-    Ok(())
-}
-
-/// Writes a password for its owner alone. One that is there already is kept.
-fn store_password(path: &Path, password: &str) -> anyhow::Result<()> {
-    let line = format!("{password}\n");
-    match fs::read_to_string(path) {
-        Ok(stored) if stored == line => return Ok(()),
-        Ok(_) => bail!(
-            "{} has another password; give it with --password-file",
-            path.display()
-        ),
-        Err(_) => {}
-    }
-    let folder = path.parent().unwrap_or(Path::new("."));
-    if !folder.is_dir() {
-        DirBuilder::new()
-            .mode(0o700)
-            .create(folder)
-            .with_context(|| format!("cannot create {}", folder.display()))?;
-    }
-    jetwatch_files::write_with(path, |file| {
-        file.set_permissions(Permissions::from_mode(0o600))?;
-        file.write_all(line.as_bytes())
-    })?;
     Ok(())
 }
 

@@ -14,7 +14,7 @@ mod open;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -30,7 +30,7 @@ pub const PARTIAL: &str = ".partial";
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}", path.display())]
 pub struct WriteError {
-    /// What failed: `create a file in`, `write`, `replace` or `sync`.
+    /// What failed: `create a file in`, `create`, `write`, `replace` or `sync`.
     pub action: &'static str,
     /// The folder or file.
     pub path: PathBuf,
@@ -171,6 +171,33 @@ pub fn replace_text(path: &Path, before: &str, after: &str) -> Result<PathBuf, W
         })?;
     }
     Ok(previous)
+}
+
+/// Writes a secret as the one line of a file for its owner alone (0600), in a folder for its owner alone, which is made where there is none.
+/// Returns whether it was written: a file that has it already is kept.
+///
+/// # Errors
+/// The file has another secret, or cannot be written.
+pub fn store_secret(path: &Path, secret: &str) -> Result<bool, WriteError> {
+    let line = format!("{secret}\n");
+    match fs::read_to_string(path) {
+        Ok(stored) if stored == line => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        other => {
+            let another = || io::Error::new(io::ErrorKind::AlreadyExists, "it has another secret");
+            return Err(failed("replace", path, other.err().unwrap_or_else(another)));
+        }
+    }
+    let folder = folder_of(path);
+    if !folder.is_dir() {
+        let made = fs::DirBuilder::new().mode(0o700).create(folder);
+        made.map_err(|source| failed("create", folder, source))?;
+    }
+    write_with(path, |file| {
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        file.write_all(line.as_bytes())
+    })?;
+    Ok(true)
 }
 
 /// Syncs the file at `from`, which another program or an earlier run wrote, renames it to `to` on the same file system, and
