@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -15,8 +16,10 @@ use serde_json::{Value, json};
 
 use jetwatch_config::{Config, Secret, SourceConfig, SourceUri, add_sources};
 use jetwatch_onvif::{self as onvif, Camera, Found, Login, OnvifError, Stream};
+use jetwatch_pipeline::SUGGESTED_MAX_FPS;
 use jetwatch_tables::TextTable;
 use jetwatch_telemetry as telemetry;
+use jetwatch_web::CameraFinder;
 
 use super::{Exit, parse_duration, password};
 
@@ -26,8 +29,8 @@ const AT_A_TIME: usize = 16;
 /// Smallest width of a stream that is suggested for detection: networks take images of 320 to 640 pixels.
 const DETECTION_WIDTH: u32 = 640;
 
-/// Frames per second that are suggested where a camera gives more: enough for the tracker.
-const DETECTION_FPS: f64 = 15.0;
+/// Time to wait for answers from the network.
+const DEFAULT_WAIT: Duration = Duration::from_secs(4);
 
 /// Arguments of `jetwatch discover`.
 #[derive(Debug, Args)]
@@ -68,11 +71,10 @@ struct Asked {
 pub(super) fn run(args: &DiscoverArgs) -> anyhow::Result<Exit> {
     telemetry::start_logging(log::LevelFilter::Warn);
     let login = login(args)?;
-    let found = found(args)?;
+    let found = found(&args.cameras, args.wait)?;
     let cameras = ask(found, login.as_ref());
     if args.json {
-        let cameras: Vec<Value> = cameras.iter().map(to_json).collect();
-        println!("{:#}", json!({ "cameras": cameras }));
+        println!("{:#}", document(&cameras));
     } else if args.yaml {
         let sources = sources(&cameras, args, &password_file(args), &[]);
         print!("sources:\n{}", indented(&sources));
@@ -103,6 +105,25 @@ pub(super) fn run(args: &DiscoverArgs) -> anyhow::Result<Exit> {
     Ok(Exit::from_checks(is_ok))
 }
 
+fn document(cameras: &[Asked]) -> Value {
+    json!({ "cameras": cameras.iter().map(to_json).collect::<Vec<_>>() })
+}
+
+/// The search for the page of the daemon.
+pub(super) fn finder() -> CameraFinder {
+    Arc::new(|query| {
+        let login = query.user.clone().map(|user| Login {
+            user,
+            password: query.password.clone().unwrap_or_default(),
+        });
+        let addresses = query.address.as_slice();
+        match found(addresses, DEFAULT_WAIT) {
+            Ok(found) => document(&ask(found, login.as_ref())),
+            Err(error) => json!({ "cameras": [], "error": format!("{error:#}") }),
+        }
+    })
+}
+
 fn login(args: &DiscoverArgs) -> anyhow::Result<Option<Login>> {
     let Some(user) = args.user.clone() else {
         return Ok(None);
@@ -121,16 +142,15 @@ fn login(args: &DiscoverArgs) -> anyhow::Result<Option<Login>> {
 }
 
 /// The cameras to ask, each with what it announced.
-fn found(args: &DiscoverArgs) -> anyhow::Result<Vec<(String, Option<Found>)>> {
-    if args.cameras.is_empty() {
-        let found = onvif::discover(args.wait).context("cannot ask the network for cameras")?;
+fn found(cameras: &[String], wait: Duration) -> anyhow::Result<Vec<(String, Option<Found>)>> {
+    if cameras.is_empty() {
+        let found = onvif::discover(wait).context("cannot ask the network for cameras")?;
         return Ok(found
             .into_iter()
             .map(|found| (found.address.clone(), Some(found)))
             .collect());
     }
-    let given = args
-        .cameras
+    let given = cameras
         .iter()
         .map(|typed| Ok((onvif::device_service(typed)?, None)));
     given.collect()
@@ -301,8 +321,13 @@ fn key_frame_s(stream: &Stream) -> Option<f64> {
 fn to_json(camera: &Asked) -> Value {
     let said = camera.said.as_ref().ok();
     let streams = said.map(|said| {
+        let of_inputs = said.streams.chunk_by(|a, b| a.input == b.input);
+        let chosen: Vec<&Stream> = of_inputs
+            .filter_map(|of| Some(for_detection(of)?.0))
+            .collect();
         let streams = said.streams.iter().map(|stream| {
             json!({
+                "for_detection": chosen.iter().any(|chosen| std::ptr::eq(*chosen, stream)),
                 "name": stream.name,
                 "input": stream.input,
                 "codec": stream.codec,
@@ -425,8 +450,11 @@ fn sources(
                     json!(password_file)
                 );
             }
-            if chosen.frame_rate.is_some_and(|rate| rate > DETECTION_FPS) {
-                let _ = writeln!(text, "  max_fps: {DETECTION_FPS}");
+            if chosen
+                .frame_rate
+                .is_some_and(|rate| rate > SUGGESTED_MAX_FPS)
+            {
+                let _ = writeln!(text, "  max_fps: {SUGGESTED_MAX_FPS}");
             }
             for other in streams.iter().filter(|other| !std::ptr::eq(*other, chosen)) {
                 let uri = other.uri.as_ref().unwrap_or_else(|reason| reason);

@@ -123,6 +123,7 @@ pub(super) fn run(
         health_file: health_file(args),
         page_files: jetwatch_config::page_files(&args.config),
         check_command: check_command(&args.config),
+        camera_finder: Some(super::discover::finder()),
         config_loader: Some(config_loader(args)),
         synthetic: Some(jetwatch_traffic::synthetic_factory()),
         ..Options::default()

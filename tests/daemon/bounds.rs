@@ -291,6 +291,8 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
             status: match path {
                 "POST /api/login" => "401",
                 "POST /api/password" | "POST /api/first-user" => "403",
+                // No stream was looked at.
+                "GET /api/cameras/picture.jpg" => "404",
                 "POST /api/logout" | "POST /api/reload" => "204",
                 command if COMMANDS.contains(&command) => "",
                 _ => "200",
@@ -333,6 +335,8 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
             "/api/info",
             "/api/objects/facets",
             "/api/doctor",
+            "/api/cameras",
+            "/api/cameras/picture.jpg",
             "/api/support",
         ] {
             rows.push(row(&format!("GET {path}"), plain, get(path), often));
@@ -425,6 +429,10 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
                 [CLIENTS, times],
             ));
         }
+        // Nothing listens there.
+        let fill = |text: &str| format!("{text}{}", " ".repeat(MAX_BODY - text.len()));
+        let search = fill(r#"{"find": {"address": "127.0.0.1:9"}}"#);
+        let camera = fill(r#"{"name": "yard", "uri": "rtsp://127.0.0.1:9/1"}"#);
         let pin_path = media(&self.clip, "pin");
         for (path, input, request, body, session, times) in [
             (
@@ -468,6 +476,14 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
                 0,
                 8,
             ),
+            (
+                "/api/cameras",
+                "64 KiB, started again and again",
+                "/api/cameras",
+                &search,
+                0,
+                8,
+            ),
             ("/api/reload", plain, "/api/reload", "", 0, 8),
         ] {
             let request = self.request("POST", request, body, session);
@@ -489,6 +505,12 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
                 [CLIENTS, 2],
             ));
         }
+        rows.push(row(
+            "PUT /api/cameras",
+            "64 KiB, added again and again",
+            self.request("PUT", "/api/cameras", &camera, 0),
+            [CLIENTS, 2],
+        ));
         for command in COMMANDS {
             rows.push(row(
                 command,

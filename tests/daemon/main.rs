@@ -53,6 +53,7 @@ mod systemd_notify;
 mod systemd_units;
 mod virtual_jetson_gst;
 mod web;
+mod web_cameras;
 mod web_clients;
 mod web_first_user;
 mod web_roles;

@@ -24,10 +24,12 @@ const PICTURES: [u16; 7] = [401, 200, 200, 200, 200, 200, 200];
 const OPERATOR: [u16; 7] = [401, 403, 403, 200, 403, 200, 200];
 const ADMINISTRATOR: [u16; 7] = [401, 403, 403, 403, 403, 403, 200];
 
+const CAMERA: &str = r#"{"name": "yard", "uri": "rtsp://127.0.0.1/1"}"#;
+
 const RULES: &str = r#"{"zones": [], "lines": []}"#;
 
 #[rustfmt::skip]
-const TABLE: [Row; 31] = [
+const TABLE: [Row; 35] = [
     // A body that is none: no attempt is counted.
     ("POST", "/api/login", "{}", [400; 7]),
     ("POST", "/api/first-user", "{}", [400; 7]),
@@ -60,6 +62,10 @@ const TABLE: [Row; 31] = [
     ("POST", "/api/reload", "", [401, 403, 403, 204, 403, 204, 204]),
     ("GET", "/api/doctor", "", ADMINISTRATOR),
     ("POST", "/api/doctor", "", ADMINISTRATOR),
+    ("GET", "/api/cameras", "", ADMINISTRATOR),
+    ("POST", "/api/cameras", r#"{"find": {}}"#, ADMINISTRATOR),
+    ("PUT", "/api/cameras", CAMERA, ADMINISTRATOR),
+    ("GET", "/api/cameras/picture.jpg", "", ADMINISTRATOR),
     ("GET", "/api/support", "", ADMINISTRATOR),
     // The last: it ends the sessions.
     ("POST", "/api/logout", "", [204; 7]),

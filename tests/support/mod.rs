@@ -44,6 +44,7 @@ pub mod onnx_file;
 pub mod onnx_graph;
 pub mod onnx_message;
 pub mod onnx_runtime;
+pub mod onvif_camera;
 pub mod page;
 pub mod picture;
 pub mod pipeline_timeline;

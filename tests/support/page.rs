@@ -11,9 +11,9 @@ use std::time::{Instant, SystemTime};
 
 use jetwatch_config::{Config, WebConfig, WebRole};
 use jetwatch_web::{
-    Backend, Hub, MediaContent, MediaLibrary, MediaPage, MediaPart, MediaQuery, MediaStream,
-    ObjectLibrary, ObjectPage, ObjectQuery, PictureBoard, RuleEdit, RuleOutcome, RulesRequest,
-    Scope, Users, WebServer,
+    Backend, CameraJob, Hub, MediaContent, MediaLibrary, MediaPage, MediaPart, MediaQuery,
+    MediaStream, NewCamera, ObjectLibrary, ObjectPage, ObjectQuery, PictureBoard, RuleEdit,
+    RuleOutcome, RulesRequest, Scope, Users, WebServer,
 };
 use serde_json::{Value, json};
 
@@ -54,6 +54,22 @@ impl Backend for Double {
 
     fn checks(&self) -> Value {
         json!({"running": false})
+    }
+
+    fn start_camera_job(&self, _: CameraJob) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn cameras(&self) -> Value {
+        json!({"running": null})
+    }
+
+    fn camera_picture(&self) -> Option<Arc<[u8]>> {
+        Some(b"picture"[..].into())
+    }
+
+    fn add_camera(&self, _: &NewCamera) -> RuleOutcome {
+        RuleOutcome::default()
     }
 
     fn support_bundle(&self) -> Value {

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A real RTSP server (gst-rtsp-server) for the tests: a moving test image at rtsp://127.0.0.1:PORT/video; with --certificate, a file with certificate
+"""A real RTSP server (gst-rtsp-server) for the tests: a moving test image at rtsp://127.0.0.1:PORT/video, /main and /sub&; with --certificate, a file with certificate
 and key, at rtsps://.
 
     rtsp_server.py [--port N] [--user U --password P] [--certificate PEM] [--width W --height H --fps F]
@@ -54,7 +54,9 @@ if a.certificate:
     auth.set_tls_certificate(Gio.TlsCertificate.new_from_file(a.certificate))
 if a.user or a.certificate:
     server.set_auth(auth)
-server.get_mount_points().add_factory("/video", factory)
+# The others are those of the double of an ONVIF camera.
+for path in ["/video", "/main", "/sub&"]:
+    server.get_mount_points().add_factory(path, factory)
 if server.attach(None) == 0:
     sys.exit(f"cannot listen on port {a.port}")
 print("ready", server.get_bound_port(), flush=True)

@@ -2,82 +2,13 @@
 //! `jetwatch discover` with a double of ONVIF cameras, which has what users of other clients reported. How cameras are found is tested
 //! in the crate `onvif`, which sends the packets.
 
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc;
+use std::process::Command;
 
 use jetwatch_config::Config;
 use serde_json::{Value, json};
 
-/// User and password of the double.
-const LOGIN: (&str, &str) = ("admin", "p<&>ss");
-
-/// A double of a camera, until it is dropped.
-struct OnvifCamera {
-    child: Child,
-    port: String,
-    requests: mpsc::Receiver<String>,
-}
-
-impl OnvifCamera {
-    fn start(options: &Value) -> Self {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/onvif_camera.py");
-        let mut child = Command::new("/usr/bin/python3")
-            .arg(script)
-            .arg(options.to_string())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("/usr/bin/python3 starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
-        let port = lines.next().expect("it prints its port").expect("text");
-        let (sender, requests) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                let _ = sender.send(line);
-            }
-        });
-        Self {
-            child,
-            port,
-            requests,
-        }
-    }
-
-    fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
-    }
-
-    /// What `jetwatch discover` prints of it, with these arguments and this password.
-    fn discover(&self, arguments: &[&str], password: Option<&str>) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
-        command.arg("discover").arg(self.address()).args(arguments);
-        if password.is_some() {
-            command.args(["--user", LOGIN.0]);
-        }
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().expect("jetwatch starts");
-        let mut input = child.stdin.take().expect("stdin is piped");
-        // Without a user nothing is read.
-        let _ = writeln!(input, "{}", password.unwrap_or_default());
-        drop(input);
-        child.wait_with_output().expect("jetwatch ends")
-    }
-
-    fn requests(&self) -> Vec<String> {
-        self.requests.try_iter().collect()
-    }
-}
-
-impl Drop for OnvifCamera {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::support::onvif_camera::{LOGIN, OnvifCamera};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -87,9 +18,9 @@ fn text(bytes: &[u8]) -> String {
 fn streams(codec_of_main: &str, host: &str) -> Value {
     json!([
         {"name": "mainStream", "input": "v1", "codec": codec_of_main, "size": [2560, 1440], "frame_rate": 25.0, "key_frame_interval": 50,
-         "sound": true, "uri": format!("rtsp://{host}/main?channel=1&subtype=4"), "error": null},
+         "sound": true, "for_detection": false, "uri": format!("rtsp://{host}/main?channel=1&subtype=4"), "error": null},
         {"name": "subStream", "input": "v1", "codec": "H264", "size": [640, 360], "frame_rate": 15.0, "key_frame_interval": 30,
-         "sound": false, "uri": format!("rtsp://{host}/sub&?channel=1&subtype=5"), "error": null},
+         "sound": false, "for_detection": true, "uri": format!("rtsp://{host}/sub&?channel=1&subtype=5"), "error": null},
     ])
 }
 

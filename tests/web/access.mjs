@@ -10,7 +10,7 @@ import { DESKTOP, LIMIT, PHONE, binary, flow, logIn, model, open, press, shoot }
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-const READY = { live: ".tile[data-pictures]", events: ".list .event", "zones/gate": ".shape", machine: ".plots svg" };
+const READY = { live: ".tile[data-pictures]", events: ".list .event", "zones/gate": ".shape", machine: ".plots svg", cameras: ".found" };
 
 /** Findings, as texts. */
 export async function findings(page) {

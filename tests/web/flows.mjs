@@ -7,6 +7,7 @@ import { createServer, request } from "node:http";
 import { PASSWORD, VIDEO_CONFIG, freePort, start } from "./daemon.mjs";
 import { DESKTOP, LIMIT, PHONE, binary, finish, flow, logIn, model, open, press, shoot, tilesShow } from "./harness.mjs";
 import { accessFlows } from "./access.mjs";
+import { cameraFlows } from "./camera_flows.mjs";
 import { eventFlows } from "./event_flows.mjs";
 import { firstUserFlows } from "./first_user.mjs";
 import { machineFlows } from "./machine_flows.mjs";
@@ -424,6 +425,7 @@ try {
 await nginxFlows();
 await proxyFlows();
 await eventFlows();
+await cameraFlows();
 await machineFlows();
 await accessFlows();
 await firstUserFlows();

@@ -72,6 +72,7 @@ pub use source_counts::SourceCounts;
 pub use sources::needs_gstreamer;
 pub use threads::{join, spawn};
 pub use track::{FrameCallback, SINK_CLOSE_TIMEOUT};
+pub use web::SUGGESTED_MAX_FPS;
 
 use code_release::CodeRelease;
 use control::Control;

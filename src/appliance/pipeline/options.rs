@@ -10,6 +10,7 @@ use jetwatch_platform::SysRoot;
 use jetwatch_record::RenderError;
 use jetwatch_source::{SourceError, SyntheticFactory};
 use jetwatch_telemetry::Trace;
+use jetwatch_web::CameraFinder;
 
 use super::{FrameCallback, PipelineError, RunReport};
 
@@ -52,6 +53,8 @@ pub struct Options {
     /// Program and arguments that check the installation, for the page: they print `STATE WHAT: TEXT` lines, and `verdict: TEXT`. Empty:
     /// the page offers no checks.
     pub check_command: Vec<OsString>,
+    /// Finds cameras for the page; `None`: the page offers no search.
+    pub camera_finder: Option<CameraFinder>,
     /// Makes the sources of `synthetic://` URIs; `None`: such a source fails.
     pub synthetic: Option<SyntheticFactory>,
 }

@@ -71,6 +71,7 @@ impl Pipeline {
             path,
             &options.page_files,
             &options.check_command,
+            options.camera_finder.take(),
             &run,
         )?;
         let health = HealthFile::start(options.health_file.take(), started, config, &run)?;

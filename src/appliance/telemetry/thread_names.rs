@@ -49,6 +49,8 @@ pub const WEB_FILES: &str = "web-files";
 pub const WEB_PICTURES: &str = "web-pictures";
 /// Reads what checks of the installation find, for the page.
 pub const WEB_CHECKS: &str = "web-checks";
+/// Looks for cameras and at their streams, for the page.
+pub const WEB_CAMERAS: &str = "web-cameras";
 
 /// Prefix of secondary inference workers, after DeepStream's term (secondary GIE).
 const SECONDARY: &str = "sgie-";
@@ -136,6 +138,7 @@ mod tests {
             WEB_FILES,
             WEB_PICTURES,
             WEB_CHECKS,
+            WEB_CAMERAS,
         ] {
             assert!(name.len() <= 15, "{name}");
         }

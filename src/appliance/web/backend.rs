@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the page asks of the daemon: the part that the pipeline's glue implements.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::media::{LiveStreams, MediaLibrary, ObjectLibrary};
@@ -29,6 +31,21 @@ pub trait Backend: Send + Sync {
     /// have ended. Does not wait.
     fn checks(&self) -> serde_json::Value;
 
+    /// Begins to look for cameras, or at the stream of one. Does not wait for the end.
+    ///
+    /// # Errors
+    /// Another one runs, or it cannot be started; what to do.
+    fn start_camera_job(&self, job: CameraJob) -> Result<(), String>;
+
+    /// What of that runs, and what the last one of each has found. Does not wait.
+    fn cameras(&self) -> serde_json::Value;
+
+    /// The JPEG file of the last stream that was looked at.
+    fn camera_picture(&self) -> Option<Arc<[u8]>>;
+
+    /// Writes a camera into the configuration, and its password into a file of its own, and asks for a reload.
+    fn add_camera(&self, camera: &NewCamera) -> RuleOutcome;
+
     /// What support needs to know of this installation, as JSON without secrets.
     fn support_bundle(&self) -> serde_json::Value;
 
@@ -46,6 +63,47 @@ pub trait Backend: Send + Sync {
     fn streams(&self) -> Option<&dyn LiveStreams> {
         None
     }
+}
+
+/// What is wanted to know of cameras that are not in the configuration.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CameraJob {
+    /// Which there are.
+    Find(CameraQuery),
+    /// What the stream of one shows.
+    Test(NewCamera),
+}
+
+/// A search for cameras.
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CameraQuery {
+    /// Host or address of the one camera to ask; `None`: all that answer in the networks of this machine.
+    pub address: Option<String>,
+    /// User of the cameras.
+    pub user: Option<String>,
+    /// The user's password.
+    pub password: Option<String>,
+}
+
+/// Looks for ONVIF cameras; the answer is what `jetwatch discover --json` prints. May take minutes.
+pub type CameraFinder = Arc<dyn Fn(&CameraQuery) -> serde_json::Value + Send + Sync>;
+
+/// A camera that may become a source.
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewCamera {
+    /// The name of the source.
+    pub name: String,
+    /// The address of its stream, without user and password.
+    pub uri: String,
+    /// User of the camera.
+    pub user: Option<String>,
+    /// The user's password.
+    pub password: Option<String>,
+    /// Frames per second at most.
+    pub max_fps: Option<f32>,
 }
 
 /// Zones and lines that a user has drawn.

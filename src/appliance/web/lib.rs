@@ -21,7 +21,10 @@ mod pictures;
 mod server;
 
 pub use auth::{PageLink, Scope, TokenSummary, UserError, UserSummary, Users};
-pub use backend::{Backend, DrawnRule, RuleEdit, RuleOutcome, RulesRequest};
+pub use backend::{
+    Backend, CameraFinder, CameraJob, CameraQuery, DrawnRule, NewCamera, RuleEdit, RuleOutcome,
+    RulesRequest,
+};
 pub use error::WebError;
 pub use http::{EndpointSummary, endpoints};
 pub use hub::{Hub, StatsPoint, TrackStep};

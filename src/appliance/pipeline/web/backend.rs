@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the page asks of the daemon: what runs where, zones and lines, reloads, and the support bundle.
+//! What the page asks of the daemon: what runs where, zones and lines, new cameras, reloads, and the support bundle.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,14 +12,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use jetwatch_config::{Config, DrawnShape, RuleEditError, SceneRules, edit_rules, rules_yaml};
+use jetwatch_config::{
+    Config, DrawnShape, RuleEditError, SceneRules, add_sources, edit_rules, rules_yaml,
+};
 use jetwatch_platform::{Machine, Memory, SysRoot};
 use jetwatch_publish::SourceInfo;
 use jetwatch_web::{
-    Backend, DrawnRule, Hub, LiveStreams, MediaLibrary, ObjectLibrary, RuleEdit, RuleOutcome,
-    RulesRequest,
+    Backend, CameraFinder, CameraJob, DrawnRule, Hub, LiveStreams, MediaLibrary, NewCamera,
+    ObjectLibrary, RuleEdit, RuleOutcome, RulesRequest,
 };
 
+use super::cameras::{Cameras, item_yaml, source_of};
 use super::checks::Checks;
 use super::disks::Disks;
 use super::media::{Library, StreamBoard};
@@ -50,6 +53,7 @@ pub(super) struct PageBackend {
     seen: SeenObjects,
     streams: Arc<StreamBoard>,
     checks: Checks,
+    cameras: Cameras,
     /// One edit at a time.
     editing: Mutex<()>,
 }
@@ -59,6 +63,7 @@ impl PageBackend {
         config: &Config,
         path: Option<&Path>,
         check_command: &[OsString],
+        finder: Option<CameraFinder>,
         hub: Arc<Hub>,
         run: Arc<RunState>,
     ) -> Self {
@@ -88,6 +93,7 @@ impl PageBackend {
             run,
             streams: Arc::default(),
             checks: Checks::new(check_command),
+            cameras: Cameras::new(finder),
             editing: Mutex::default(),
         }
     }
@@ -113,17 +119,18 @@ impl PageBackend {
         &self.seen
     }
 
-    /// Ends checks that run.
-    pub(super) fn stop_checks(&self) {
+    /// Ends checks and searches that run.
+    pub(super) fn stop_jobs(&self) {
         self.checks.stop();
+        self.cameras.stop();
     }
 
-    /// Checks an edit on the text of the file, and writes it where that is wanted.
+    /// Changes the text of the file by `change`, which gets its path and its text; `save`: it is written. The path of the file of before,
+    /// where it was.
     fn edit(
         &self,
-        source: &str,
-        shapes: &[Vec<DrawnShape>; 2],
         save: bool,
+        change: impl FnOnce(&Path, &str) -> Result<String, EditFailure>,
     ) -> Result<Option<PathBuf>, EditFailure> {
         let path = self.path.as_deref().ok_or_else(|| {
             EditFailure::NotSaved("this run has no configuration file".to_owned())
@@ -140,18 +147,42 @@ impl PageBackend {
             return Err(EditFailure::NotSaved(reason));
         }
         let text = fs::read_to_string(path).map_err(failed)?;
-        let label = path.display().to_string();
-        let edited = edit_rules(&label, &text, source, &shapes[0], &shapes[1])?;
+        let edited = change(path, &text)?;
         if !save || edited == text {
             return Ok(None);
         }
         let previous = jetwatch_files::replace_text(path, &text, &edited).map_err(|error| {
             let cause = std::error::Error::source(&error);
             let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
-            EditFailure::NotSaved(format!("{error}{cause}; paste the rules into the file"))
+            EditFailure::NotSaved(format!(
+                "{error}{cause}; paste the lines below into the file"
+            ))
         })?;
-        log::info!(source; "zones and lines were changed on the page; the file of before is {}", previous.display());
         Ok(Some(previous))
+    }
+
+    /// What became of an edit, whose lines are `yaml`.
+    fn outcome(&self, yaml: String, edited: Result<Option<PathBuf>, EditFailure>) -> RuleOutcome {
+        let mut outcome = RuleOutcome {
+            yaml,
+            ..RuleOutcome::default()
+        };
+        match edited {
+            Ok(previous) => {
+                outcome.accepted = true;
+                outcome.saved = previous.is_some();
+                outcome.previous = previous.map(|path| path.display().to_string());
+                if outcome.saved && !self.request_reload() {
+                    outcome.reason = Some("restart the daemon to apply it".to_owned());
+                }
+            }
+            Err(EditFailure::Problems(problems)) => outcome.problems = problems,
+            Err(EditFailure::NotSaved(reason)) => {
+                outcome.accepted = true;
+                outcome.reason = Some(reason);
+            }
+        }
+        outcome
     }
 }
 
@@ -218,26 +249,63 @@ impl Backend for PageBackend {
     fn edit_rules(&self, source: &str, rules: &RulesRequest, edit: RuleEdit) -> RuleOutcome {
         let shapes: [Vec<DrawnShape>; 2] =
             [&rules.zones, &rules.lines].map(|rules| rules.iter().map(shape).collect());
-        let mut outcome = RuleOutcome {
-            yaml: rules_yaml(&shapes[0], &shapes[1]),
-            ..RuleOutcome::default()
-        };
-        match self.edit(source, &shapes, edit == RuleEdit::Save) {
-            Ok(previous) => {
-                outcome.accepted = true;
-                outcome.saved = previous.is_some();
-                outcome.previous = previous.map(|path| path.display().to_string());
-                if outcome.saved && !self.request_reload() {
-                    outcome.reason = Some("restart the daemon to apply it".to_owned());
-                }
+        let edited = self.edit(edit == RuleEdit::Save, |path, text| {
+            let label = path.display().to_string();
+            let edited = edit_rules(&label, text, source, &shapes[0], &shapes[1])?;
+            Ok(edited)
+        });
+        if let Ok(Some(previous)) = &edited {
+            log::info!(source; "zones and lines were changed on the page; the file of before is {}", previous.display());
+        }
+        self.outcome(rules_yaml(&shapes[0], &shapes[1]), edited)
+    }
+
+    fn start_camera_job(&self, job: CameraJob) -> Result<(), String> {
+        match job {
+            CameraJob::Find(query) => self.cameras.find(query),
+            CameraJob::Test(camera) => self.cameras.test(&camera),
+        }
+    }
+
+    fn cameras(&self) -> Value {
+        self.cameras.to_json()
+    }
+
+    fn camera_picture(&self) -> Option<Arc<[u8]>> {
+        self.cameras.picture()
+    }
+
+    fn add_camera(&self, camera: &NewCamera) -> RuleOutcome {
+        if let Err(problem) = source_of(camera) {
+            return self.outcome(String::new(), Err(EditFailure::Problems(vec![problem])));
+        }
+        let password_file = Path::new("secrets").join(&camera.name);
+        let item = item_yaml(camera, &password_file.display().to_string());
+        let mut stored = None;
+        let edited = self.edit(true, |path, text| {
+            let edited = add_sources(&path.display().to_string(), text, &item)?;
+            if camera.user.is_some() {
+                let file = path.with_file_name(&password_file);
+                let password = camera.password.as_deref().unwrap_or_default();
+                let is_new = jetwatch_files::store_secret(&file, password).map_err(|error| {
+                    let cause = error.source.to_string();
+                    EditFailure::NotSaved(format!("{error}: {cause}; write the password into that file, or choose another name"))
+                })?;
+                stored = is_new.then_some(file);
             }
-            Err(EditFailure::Problems(problems)) => outcome.problems = problems,
-            Err(EditFailure::NotSaved(reason)) => {
-                outcome.accepted = true;
-                outcome.reason = Some(reason);
+            Ok(edited)
+        });
+        match &edited {
+            Ok(Some(previous)) => {
+                log::info!(source = camera.name.as_str(); "the source was added on the page; the file of before is {}", previous.display());
+            }
+            // Without the source, its password has no use.
+            _ => {
+                let removed = stored.map(fs::remove_file);
+                log::debug!("the source was not added; its password: {removed:?}");
             }
         }
-        outcome
+        self.outcome(item, edited)
     }
 
     fn request_reload(&self) -> bool {

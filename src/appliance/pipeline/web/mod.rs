@@ -4,6 +4,7 @@
 //! It starts before the detector is loaded, which may take minutes, and ends after the sinks.
 
 mod backend;
+mod cameras;
 mod checks;
 mod disks;
 mod export;
@@ -22,9 +23,10 @@ use std::thread::JoinHandle;
 use jetwatch_config::Config;
 use jetwatch_publish::Sink;
 use jetwatch_types::Classes;
-use jetwatch_web::{Backend, Hub, PictureBoard, WebServer};
+use jetwatch_web::{Backend, CameraFinder, Hub, PictureBoard, WebServer};
 
 use self::backend::PageBackend;
+pub use self::cameras::SUGGESTED_MAX_FPS;
 pub(super) use self::previews::{HELD_IMAGES, Previews};
 use self::sink::WebSink;
 use super::PipelineError;
@@ -47,7 +49,7 @@ struct Running {
 
 impl Web {
     /// Starts the page of the configuration, which was read from `path`. Its address is written to the first of `files` that can be
-    /// written. `check_command` checks the installation.
+    /// written. `check_command` checks the installation, `finder` looks for cameras.
     ///
     /// # Errors
     /// The address cannot be listened on, or a file cannot be used. The daemon runs without a page that the configuration does not name.
@@ -56,6 +58,7 @@ impl Web {
         path: Option<&Path>,
         files: &[PathBuf],
         check_command: &[OsString],
+        finder: Option<CameraFinder>,
         run: &Arc<RunState>,
     ) -> Result<Self, PipelineError> {
         let Some(listen) = config.web.listen else {
@@ -67,6 +70,7 @@ impl Web {
             config,
             path,
             check_command,
+            finder,
             Arc::clone(&hub),
             Arc::clone(run),
         ));
@@ -127,7 +131,7 @@ impl Web {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.backend.stop_checks();
+        self.backend.stop_jobs();
         self.previews.close();
         if let Some(pictures) = self.pictures.take() {
             // It draws one picture at most. A panic has been logged by the panic hook.

@@ -49,6 +49,7 @@ static ASSETS: &[Asset] = assets! {
     "/player.js": SCRIPT, "player.js";
     "/timeline.js": SCRIPT, "timeline.js";
     "/storage.js": SCRIPT, "storage.js";
+    "/cameras.js": SCRIPT, "cameras.js";
     "/checks.js": SCRIPT, "checks.js";
     "/machine.js": SCRIPT, "machine.js";
     "/plot.js": SCRIPT, "plot.js";

@@ -61,6 +61,10 @@ pub(super) enum Action {
     Reload,
     /// Checks of the installation.
     Doctor,
+    /// Cameras that may become sources.
+    Cameras,
+    /// The picture of such a camera.
+    CameraPicture,
     /// The support bundle.
     Support,
 }
@@ -157,6 +161,20 @@ static ENDPOINTS: &[Endpoint] = {
             "doctor",
             Action::Doctor,
             &[(Get, ADMINISTRATOR), (Post, ADMINISTRATOR)],
+        ),
+        to(
+            "cameras",
+            Action::Cameras,
+            &[
+                (Get, ADMINISTRATOR),
+                (Post, ADMINISTRATOR),
+                (Put, ADMINISTRATOR),
+            ],
+        ),
+        to(
+            "cameras/picture.jpg",
+            Action::CameraPicture,
+            &[(Get, ADMINISTRATOR)],
         ),
         to("support", Action::Support, &[(Get, ADMINISTRATOR)]),
     ]

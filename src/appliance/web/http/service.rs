@@ -22,7 +22,7 @@ use super::{downloads, lists, login, streams};
 use crate::auth::{
     Credential, FirstUser, LoginLimiter, Passwords, Principal, Scope, Sessions, Shown, UsersCache,
 };
-use crate::{Backend, Hub, PictureBoard, RuleEdit, RulesRequest, WebError};
+use crate::{Backend, Hub, NewCamera, PictureBoard, RuleEdit, RulesRequest, WebError};
 use jetwatch_config::{WebConfig, WebRole};
 use jetwatch_http::Peer;
 use jetwatch_telemetry::recent_log;
@@ -142,6 +142,11 @@ impl Service {
             Action::Log => answer_json(&log_lines()),
             Action::Info => self.ask(Work::Facts, |backend| Some(backend.info())).await,
             Action::Doctor => self.doctor(head),
+            Action::Cameras => self.cameras(head, &body).await,
+            Action::CameraPicture => match self.backend.camera_picture() {
+                Some(picture) => with_type("image/jpeg", Bytes::from_owner(picture)),
+                None => refuse(StatusCode::NOT_FOUND, "no stream was looked at"),
+            },
             Action::Support => self.support().await,
             Action::Rules => self.rules(head, name, &body).await,
             Action::Reload => self.reload(),
@@ -303,6 +308,33 @@ impl Service {
                 "this run has no configuration file to read again",
             ),
         }
+    }
+
+    /// Begins a search for cameras or a test of one, tells what they have found so far, or adds one to the configuration.
+    async fn cameras(self: &Arc<Self>, head: &Head<'_>, body: &Bytes) -> Answer {
+        match *head.method {
+            Method::POST => {
+                let started = match parse(body) {
+                    Ok(job) => self.backend.start_camera_job(job),
+                    Err(refusal) => return *refusal,
+                };
+                if let Err(reason) = started {
+                    return refuse(StatusCode::CONFLICT, &reason);
+                }
+            }
+            Method::PUT => {
+                let camera: NewCamera = match parse(body) {
+                    Ok(camera) => camera,
+                    Err(refusal) => return *refusal,
+                };
+                let added = self.ask(Work::Edits, move |backend| {
+                    serde_json::to_value(backend.add_camera(&camera)).ok()
+                });
+                return added.await;
+            }
+            _ => {}
+        }
+        answer_json(&self.backend.cameras())
     }
 
     /// Begins checks of the installation, or tells what they have found so far.

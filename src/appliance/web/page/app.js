@@ -2,15 +2,16 @@
 
 import { el, notify, text } from "./dom.js";
 import { get, post, whenLoggedOut } from "./api.js";
-import { connect, disconnect, on, state } from "./store.js";
+import { connect, disconnect, may, on, state } from "./store.js";
 import { where } from "./address.js";
 import { openAccount } from "./account.js";
 import * as live from "./live.js";
 import * as events from "./events.js";
 import * as zones from "./zones.js";
 import * as machine from "./machine.js";
+import * as cameras from "./cameras.js";
 
-const PAGES = { live, events, zones, machine };
+const PAGES = { live, events, zones, machine, cameras };
 const main = document.getElementById("main");
 const bar = document.getElementById("bar");
 let leave = null;
@@ -55,6 +56,7 @@ async function begin() {
   const user = document.getElementById("user");
   text(user, state.session.name ? `${state.session.name}, ${state.session.role}` : state.session.role);
   user.disabled = !state.session.by_session;
+  document.getElementById("cameras").hidden = !may("administrator");
   document.getElementById("logout").hidden = !state.session.by_session;
   connect();
   showPage();
