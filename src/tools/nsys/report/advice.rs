@@ -14,41 +14,21 @@ use jetwatch_telemetry::Stage;
 use super::metrics::CaptureMetrics;
 
 use self::conditions::CONDITIONS;
-use self::limits::{LIMITS, StageLimit};
-use self::losses::{LOSSES, OutputLoss};
+use self::limits::LIMITS;
+use self::losses::LOSSES;
 
 /// One rule.
 pub(crate) struct Rule {
     /// Name of the rule.
     pub name: &'static str,
-    /// When it applies.
-    evaluate: Evaluate,
+    /// The sentence and its evidence where it applies.
+    evaluate: fn(&CaptureMetrics) -> Option<(String, String)>,
     /// Remedy.
     pub advice: &'static str,
-    /// Keys of the configuration to change.
-    pub keys: &'static [&'static str],
+    /// Keys of the configuration to change, with blanks between them.
+    pub keys: &'static str,
     /// Stages that it explains where one of them limits the pipeline; empty: it is about something else.
     pub stages: &'static [Stage],
-}
-
-/// When a rule applies: the sentence and its evidence, or `None`.
-enum Evaluate {
-    /// For a cause of its own.
-    Cause(fn(&CaptureMetrics) -> Option<(String, String)>),
-    /// Where a stage is at its limit.
-    Limit(StageLimit),
-    /// Where an output loses something, or falls behind.
-    Output(OutputLoss),
-}
-
-impl Rule {
-    fn evaluate(&self, metrics: &CaptureMetrics) -> Option<(String, String)> {
-        match &self.evaluate {
-            Evaluate::Cause(evaluate) => evaluate(metrics),
-            Evaluate::Limit(limit) => limit.evaluate(metrics),
-            Evaluate::Output(output) => output.evaluate(metrics),
-        }
-    }
 }
 
 /// All rules, the most important first.
@@ -69,7 +49,7 @@ pub struct Finding {
     /// Remedy.
     pub advice: &'static str,
     /// Keys of the configuration to change.
-    pub keys: &'static [&'static str],
+    pub keys: Vec<&'static str>,
     /// The stage that limits the pipeline, if the finding is about it.
     pub stage: Option<&'static str>,
 }
@@ -80,13 +60,13 @@ pub struct Finding {
 pub(crate) fn advise(metrics: &CaptureMetrics) -> Vec<Finding> {
     let limit = metrics.limit.map(|limit| limit.stage);
     let findings = rules().filter_map(|rule| {
-        let (text, numbers) = rule.evaluate(metrics)?;
+        let (text, numbers) = (rule.evaluate)(metrics)?;
         Some(Finding {
             rule: rule.name,
             text,
             evidence: numbers,
             advice: rule.advice,
-            keys: rule.keys,
+            keys: split(rule.keys),
             stage: limit
                 .filter(|limit| rule.stages.contains(limit))
                 .map(Stage::name),
@@ -125,6 +105,10 @@ impl Finding {
 }
 
 /// A share, 0 to 1, as text.
+fn split(keys: &'static str) -> Vec<&'static str> {
+    keys.split_whitespace().collect()
+}
+
 fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }

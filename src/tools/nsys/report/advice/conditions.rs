@@ -2,7 +2,7 @@
 //! Rules about the machine that a run had: how much of the CPU was its own, quotas, cores, throttling, waits for memory and disks.
 //! They come before those about stages, since times of a disturbed run say little about the pipeline.
 
-use super::{Evaluate, Rule, percent};
+use super::{Rule, percent};
 
 /// Share of the time in which programs wait for memory from which it is reported.
 const MEMORY_PRESSURE: f64 = 0.1;
@@ -14,7 +14,7 @@ const IO_PRESSURE: f64 = 0.5;
 pub(super) const CONDITIONS: &[Rule] = &[
     Rule {
         name: "cpu_taken",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             let found = metrics.run.occupancy.as_ref()?;
             found.is_disturbed().then(|| {
                 let waits = found.core_wait.map_or_else(String::new, |share| {
@@ -30,14 +30,14 @@ pub(super) const CONDITIONS: &[Rule] = &[
                     ),
                 )
             })
-        }),
+        },
         advice: "stop them, or keep them off these cores (CPUAffinity, CPUQuota or Nice of their units), and measure again; until then compare the CPU time of a frame",
-        keys: &[],
+        keys: "",
         stages: &[],
     },
     Rule {
         name: "cpu_quota",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             let found = metrics.run.occupancy.as_ref()?;
             let quota = found.quota_cores.filter(|_| found.is_held_by_quota())?;
             Some((
@@ -49,14 +49,14 @@ pub(super) const CONDITIONS: &[Rule] = &[
                     found.allowed_cores
                 ),
             ))
-        }),
+        },
         advice: "raise CPUQuota of the unit, or the limit of the container; more workers do not help",
-        keys: &[],
+        keys: "",
         stages: &[],
     },
     Rule {
         name: "cores_restricted",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             let found = metrics.run.occupancy.as_ref()?;
             let is_restricted = found.allowed_cores < found.cores && !found.has_idle_core();
             (is_restricted && !found.is_held_by_quota()).then(|| {
@@ -71,14 +71,14 @@ pub(super) const CONDITIONS: &[Rule] = &[
                     ),
                 )
             })
-        }),
+        },
         advice: "allow it more cores (CPUAffinity or AllowedCPUs of the unit, taskset, cpuset of the container); more workers do not help",
-        keys: &[],
+        keys: "",
         stages: &[],
     },
     Rule {
         name: "throttled",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             let causes = &metrics.run.throttled;
             (!causes.is_empty()).then(|| {
                 (
@@ -87,14 +87,14 @@ pub(super) const CONDITIONS: &[Rule] = &[
                     causes.join("; "),
                 )
             })
-        }),
+        },
         advice: "cool it, give it more power, or choose a power mode that it can hold; see `jetwatch tune status`",
-        keys: &["tune"],
+        keys: "tune",
         stages: &[],
     },
     Rule {
         name: "machine_waits",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             let found = metrics.run.occupancy.as_ref()?;
             let memory = found
                 .memory_pressure
@@ -109,9 +109,9 @@ pub(super) const CONDITIONS: &[Rule] = &[
                 format!("programs of this machine wait for {what}"),
                 format!("some of them waited for {} of the time", percent(share)),
             ))
-        }),
+        },
         advice: "give the machine less to do beside, or more memory and a faster disk; `systemd-cgtop` shows who uses them",
-        keys: &[],
+        keys: "",
         stages: &[],
     },
 ];

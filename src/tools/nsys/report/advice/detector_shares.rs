@@ -3,91 +3,41 @@
 
 use jetwatch_telemetry::Stage;
 
-use super::{Finding, percent};
+use super::rules::{DECODE_ADVICE, DECODE_KEYS, TENSOR_ADVICE, TENSOR_KEYS};
+use super::{Finding, percent, split};
 use crate::report::metrics::CaptureMetrics;
 
 /// Name of the finding.
 const RULE: &str = "stage_shares";
 
-/// What is said of a stage.
-struct Advice {
-    stage: Stage,
-    /// Whether the network ran on a GPU; `None`: either.
-    on_gpu: Option<bool>,
-    /// Whether it holds only where no core is idle.
-    on_full_cpu: bool,
-    text: &'static str,
-    advice: &'static str,
-    keys: &'static [&'static str],
+/// What is said of a stage: the subject of the sentence, the remedy, and keys.
+fn advice(stage: Stage, metrics: &CaptureMetrics) -> Option<[&'static str; 3]> {
+    Some(match stage {
+        Stage::Infer if metrics.timed_on_gpu => [
+            "inference is",
+            "use INT8 or FP16, a smaller model or input, or another batch size (--sweep detector.batch_size=1,2,4,8)",
+            "detector.precision detector.model detector.batch_size",
+        ],
+        Stage::Infer if metrics.run.is_cpu_full() => [
+            "inference is",
+            "run it on a GPU, or use a smaller or INT8 model; no core is idle for more workers",
+            "detector.backend detector.precision detector.model",
+        ],
+        Stage::Infer => [
+            "inference is",
+            "run it on a GPU, use a smaller or INT8 model, or another number of workers (--sweep detector.workers=1,2)",
+            "detector.backend detector.precision detector.model detector.workers",
+        ],
+        Stage::Batch => [
+            "waiting for frames is",
+            "the detectors could take more: make the sources faster, add sources, or wait shorter for full batches",
+            "sources detector.batch_timeout_ms detector.batch_size",
+        ],
+        Stage::Tensor => ["writing input tensors is", TENSOR_ADVICE, TENSOR_KEYS],
+        Stage::Decode => ["decoding outputs to boxes is", DECODE_ADVICE, DECODE_KEYS],
+        _ => return None,
+    })
 }
-
-const ADVICE: &[Advice] = &[
-    Advice {
-        stage: Stage::Infer,
-        on_gpu: Some(false),
-        on_full_cpu: true,
-        text: "inference is",
-        advice: "run it on a GPU, or use a smaller or INT8 model; no core is idle for more workers",
-        keys: &["detector.backend", "detector.precision", "detector.model"],
-    },
-    Advice {
-        stage: Stage::Infer,
-        on_gpu: Some(true),
-        on_full_cpu: false,
-        text: "inference is",
-        advice: "use INT8 or FP16, a smaller model or input, or another batch size (--sweep detector.batch_size=1,2,4,8)",
-        keys: &[
-            "detector.precision",
-            "detector.model",
-            "detector.batch_size",
-        ],
-    },
-    Advice {
-        stage: Stage::Infer,
-        on_gpu: Some(false),
-        on_full_cpu: false,
-        text: "inference is",
-        advice: "run it on a GPU, use a smaller or INT8 model, or another number of workers (--sweep detector.workers=1,2)",
-        keys: &[
-            "detector.backend",
-            "detector.precision",
-            "detector.model",
-            "detector.workers",
-        ],
-    },
-    Advice {
-        stage: Stage::Batch,
-        on_gpu: None,
-        on_full_cpu: false,
-        text: "waiting for frames is",
-        advice: "the detectors could take more: make the sources faster, add sources, or wait shorter for full batches",
-        keys: &[
-            "sources",
-            "detector.batch_timeout_ms",
-            "detector.batch_size",
-        ],
-    },
-    Advice {
-        stage: Stage::Tensor,
-        on_gpu: None,
-        on_full_cpu: false,
-        text: "writing input tensors is",
-        advice: "use TensorRT, which makes tensors on the GPU, or add one detector",
-        keys: &["detector.backend", "detector.workers"],
-    },
-    Advice {
-        stage: Stage::Decode,
-        on_gpu: None,
-        on_full_cpu: false,
-        text: "decoding outputs to boxes is",
-        advice: "raise the score threshold, keep fewer classes, or add one detector",
-        keys: &[
-            "detector.score_threshold",
-            "detector.classes",
-            "detector.workers",
-        ],
-    },
-];
 
 /// The largest share and the keys to change; `None` where the shares are unknown.
 pub(super) fn finding(metrics: &CaptureMetrics) -> Option<Finding> {
@@ -95,23 +45,17 @@ pub(super) fn finding(metrics: &CaptureMetrics) -> Option<Finding> {
     // A script is no network that could be faster.
     let is_script = |stage: Stage| metrics.is_scripted && stage == Stage::Infer;
     let (stage, share) = *shares.first().filter(|(stage, _)| !is_script(*stage))?;
-    let is_on_gpu = |wanted: Option<bool>| wanted.is_none_or(|it| it == metrics.timed_on_gpu);
-    let fits = |advice: &&Advice| {
-        advice.stage == stage
-            && is_on_gpu(advice.on_gpu)
-            && (!advice.on_full_cpu || metrics.run.is_cpu_full())
-    };
-    let found = ADVICE.iter().find(fits)?;
+    let [subject, advice, keys] = advice(stage, metrics)?;
     let each: Vec<String> = shares
         .iter()
         .map(|(stage, share)| format!("{} {}", stage.name(), percent(*share)))
         .collect();
     Some(Finding {
         rule: RULE,
-        text: format!("{} {} of the detectors' time", found.text, percent(share)),
+        text: format!("{subject} {} of the detectors' time", percent(share)),
         evidence: each.join(", "),
-        advice: found.advice,
-        keys: found.keys,
+        advice,
+        keys: split(keys),
         stage: None,
     })
 }

@@ -3,7 +3,7 @@
 
 use jetwatch_telemetry::Stage;
 
-use super::{Evaluate, Rule};
+use super::Rule;
 
 /// Waits below this are no reason to change a batch, in ms.
 const SHORT_WAIT_MS: f64 = 5.0;
@@ -11,7 +11,7 @@ const SHORT_WAIT_MS: f64 = 5.0;
 /// Batches are larger than the number of live sources.
 pub(super) const BATCH_LATENCY: Rule = Rule {
     name: "batch_latency",
-    evaluate: Evaluate::Cause(|metrics| {
+    evaluate: |metrics| {
         let run = &metrics.run;
         let sources = run.sources.len() as u64;
         let is_live = sources > 0 && run.sources.iter().all(|source| source.live);
@@ -35,8 +35,8 @@ pub(super) const BATCH_LATENCY: Rule = Rule {
                 ),
             )
         })
-    }),
+    },
     advice: "make batches no larger than the number of live sources: detector.batch_size 1 for one camera; larger ones give no more frames, as the cameras set the pace",
-    keys: &["detector.batch_size", "detector.batch_timeout_ms"],
+    keys: "detector.batch_size detector.batch_timeout_ms",
     stages: &[Stage::Batch, Stage::Input],
 };

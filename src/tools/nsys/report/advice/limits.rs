@@ -3,7 +3,7 @@
 
 use jetwatch_telemetry::Stage;
 
-use super::{Evaluate, Finding, Rule, percent};
+use super::{Finding, Rule, percent, split};
 use crate::report::critical_path::InputKind;
 use crate::report::metrics::{CaptureMetrics, UnitLoads};
 
@@ -13,12 +13,7 @@ pub(super) const BOTTLENECK: f64 = 0.8;
 /// What helps secondary networks that are too slow, and its keys.
 pub(super) const SECONDARY_ADVICE: &str =
     "add workers, use larger batches, infer known objects less often, or leave out small ones";
-pub(super) const SECONDARY_KEYS: &[&str] = &[
-    "secondary[].workers",
-    "secondary[].batch_size",
-    "secondary[].reinfer_interval",
-    "secondary[].min_object",
-];
+pub(super) const SECONDARY_KEYS: &str = "secondary[].workers secondary[].batch_size secondary[].reinfer_interval secondary[].min_object";
 
 /// Share of the critical path from which a stage is the limit.
 const PATH_SHARE: f64 = 0.5;
@@ -103,93 +98,98 @@ impl StageLimit {
 pub(super) const LIMITS: &[Rule] = &[
     Rule {
         name: "waits_for_sources",
-        evaluate: Evaluate::Limit(StageLimit {
-            // What is lost is the limit then.
-            applies: |metrics| metrics.input != InputKind::File && !metrics.run.loses(),
-            more: Some(|metrics| {
-                let waits = format!(
-                    "{} of the detectors' time went into waiting for frames",
-                    percent(metrics.shares[Stage::Batch])
-                );
-                match metrics.run.describe_latency() {
-                    none if none.is_empty() => waits,
-                    latency => format!("{waits}; {latency}"),
-                }
-            }),
-            ..StageLimit::new(
-                Stage::Input,
-                "batcher waits for sources: the detectors could take more",
-            )
-        }),
+        evaluate: |metrics| {
+            StageLimit {
+                // What is lost is the limit then.
+                applies: |metrics| metrics.input != InputKind::File && !metrics.run.loses(),
+                more: Some(|metrics| {
+                    let waits = format!(
+                        "{} of the detectors' time went into waiting for frames",
+                        percent(metrics.shares[Stage::Batch])
+                    );
+                    match metrics.run.describe_latency() {
+                        none if none.is_empty() => waits,
+                        latency => format!("{waits}; {latency}"),
+                    }
+                }),
+                ..StageLimit::new(
+                    Stage::Input,
+                    "batcher waits for sources: the detectors could take more",
+                )
+            }
+            .evaluate(metrics)
+        },
         advice: "no stage is too slow: add sources, raise their frame rate, or use a better model",
-        keys: &["sources", "detector.model"],
+        keys: "sources detector.model",
         stages: &[Stage::Input],
     },
     Rule {
         name: "reading_limit",
-        evaluate: Evaluate::Limit(StageLimit {
+        evaluate: |metrics| {
+            StageLimit {
             applies: |metrics| metrics.input == InputKind::File,
             ..StageLimit::new(
                 Stage::Input,
                 "reading the files is the limit: the elements before the decoder bring no more images",
             )
-        }),
+        }.evaluate(metrics)
+        },
         advice: "read from a faster disk, or make the elements of a launch line faster",
-        keys: &["sources[].uri"],
+        keys: "sources[].uri",
         stages: &[Stage::Input],
     },
     Rule {
         name: "video_decode_limit",
-        evaluate: Evaluate::Limit(StageLimit {
-            applies: |metrics| !metrics.decodes_in_hardware,
-            ..StageLimit::new(
-                Stage::VideoDecode,
-                "decoding video is the limit: a source has no more images",
-            )
-        }),
+        evaluate: |metrics| {
+            StageLimit {
+                applies: |metrics| !metrics.decodes_in_hardware,
+                ..StageLimit::new(
+                    Stage::VideoDecode,
+                    "decoding video is the limit: a source has no more images",
+                )
+            }
+            .evaluate(metrics)
+        },
         advice: "decode in hardware (decoder: hardware) where the machine can, give the decoder more threads, or let the camera send fewer or smaller images; max_fps and interval do not help, since every image is decoded",
-        keys: &[
-            "sources[].decoder",
-            "sources[].decoder_threads",
-            "sources[].uri",
-        ],
+        keys: "sources[].decoder sources[].decoder_threads sources[].uri",
         stages: &[Stage::VideoDecode],
     },
     Rule {
         name: "hardware_decode_limit",
-        evaluate: Evaluate::Limit(StageLimit {
-            applies: |metrics| metrics.decodes_in_hardware,
-            unit: Some(("NVDEC", |units| units.nvdec)),
-            ..StageLimit::new(
-                Stage::VideoDecode,
-                "the video decoder of the machine is the limit",
-            )
-        }),
+        evaluate: |metrics| {
+            StageLimit {
+                applies: |metrics| metrics.decodes_in_hardware,
+                unit: Some(("NVDEC", |units| units.nvdec)),
+                ..StageLimit::new(
+                    Stage::VideoDecode,
+                    "the video decoder of the machine is the limit",
+                )
+            }
+            .evaluate(metrics)
+        },
         advice: "let the cameras send fewer or smaller images, or decode some of them on the CPU (decoder: software)",
-        keys: &["sources[].decoder", "sources[].uri"],
+        keys: "sources[].decoder sources[].uri",
         stages: &[Stage::VideoDecode],
     },
     Rule {
         name: "scale_limit",
-        evaluate: Evaluate::Limit(StageLimit {
+        evaluate: |metrics| {
+            StageLimit {
             unit: Some(("the VIC", |units| units.vic)),
             ..StageLimit::new(
                 Stage::Scale,
                 "scaling is the limit: images take long from the decoder's size to the network's",
             )
-        }),
+        }.evaluate(metrics)
+        },
         advice: "scale on the VIC (scaling: vic) where the machine has one, limit the frame rate (max_fps) or skip frames (interval), both before scaling, or let the camera send smaller images",
-        keys: &[
-            "sources[].scaling",
-            "sources[].max_fps",
-            "sources[].interval",
-            "sources[].uri",
-        ],
+        keys: "sources[].scaling sources[].max_fps sources[].interval sources[].uri",
         stages: &[Stage::Scale],
     },
     Rule {
         name: "sources_limit",
-        evaluate: Evaluate::Limit(StageLimit {
+        evaluate: |metrics| {
+            StageLimit {
             more: Some(|metrics| {
                 format!(
                     "the detectors waited for frames {} of theirs",
@@ -200,27 +200,34 @@ pub(super) const LIMITS: &[Rule] = &[
                 Stage::Source,
                 "receiving images is the limit: copying them out of the decoder, or drawing synthetic ones",
             )
-        }),
+        }.evaluate(metrics)
+        },
         advice: "make the images smaller at the camera, or add threads by splitting the sources",
-        keys: &["sources[].uri", "sources[].max_fps"],
+        keys: "sources[].uri sources[].max_fps",
         stages: &[Stage::Source],
     },
     Rule {
         name: "batch_wait_limit",
-        evaluate: Evaluate::Limit(StageLimit::new(
-            Stage::Batch,
-            "the wait for full batches is the limit: frames that are there wait for others",
-        )),
+        evaluate: |metrics| {
+            StageLimit::new(
+                Stage::Batch,
+                "the wait for full batches is the limit: frames that are there wait for others",
+            )
+            .evaluate(metrics)
+        },
         advice: "shorten the wait, or make batches no larger than the number of sources",
-        keys: &["detector.batch_timeout_ms", "detector.batch_size"],
+        keys: "detector.batch_timeout_ms detector.batch_size",
         stages: &[Stage::Batch],
     },
     Rule {
         name: "secondary_limit",
-        evaluate: Evaluate::Limit(StageLimit::new(
-            Stage::Secondary,
-            "secondary networks are the limit: crops wait for them, or are dropped",
-        )),
+        evaluate: |metrics| {
+            StageLimit::new(
+                Stage::Secondary,
+                "secondary networks are the limit: crops wait for them, or are dropped",
+            )
+            .evaluate(metrics)
+        },
         advice: SECONDARY_ADVICE,
         keys: SECONDARY_KEYS,
         stages: &[Stage::Secondary],
@@ -238,31 +245,31 @@ pub(super) fn nearest(metrics: &CaptureMetrics) -> Option<Finding> {
         ),
         evidence: numbers(metrics)?,
         advice: "nothing has to be changed; with more sources or frames, this stage would be the first to be too slow",
-        keys: keys(limit.stage),
+        keys: split(keys(limit.stage)),
         stage: Some(limit.stage.name()),
     })
 }
 
 /// Keys that change the time of a stage.
-const fn keys(stage: Stage) -> &'static [&'static str] {
+const fn keys(stage: Stage) -> &'static str {
     match stage {
-        Stage::Input => &["sources[].uri"],
+        Stage::Input => "sources[].uri",
         Stage::VideoDecode | Stage::VideoDecodeStay => {
-            &["sources[].decoder", "sources[].decoder_threads"]
+            "sources[].decoder sources[].decoder_threads"
         }
-        Stage::Scale | Stage::ScaleStay => &["sources[].scaling", "sources[].max_fps"],
-        Stage::Source | Stage::Enqueue => &["sources[].uri"],
-        Stage::Batch => &["detector.batch_timeout_ms", "detector.batch_size"],
-        Stage::Tensor => &["detector.backend", "detector.workers"],
+        Stage::Scale | Stage::ScaleStay => "sources[].scaling sources[].max_fps",
+        Stage::Source | Stage::Enqueue => "sources[].uri",
+        Stage::Batch => "detector.batch_timeout_ms detector.batch_size",
+        Stage::Tensor => "detector.backend detector.workers",
         Stage::Infer
         | Stage::GpuCopyIn
         | Stage::GpuTensor
         | Stage::GpuNetwork
-        | Stage::GpuCopyOut => &["detector.model", "detector.precision", "detector.workers"],
-        Stage::Decode => &["detector.score_threshold", "detector.classes"],
-        Stage::SendResults | Stage::Track => &["tracker"],
-        Stage::Publish => &["publish.update_interval_ms", "publish.detections"],
-        Stage::SecondaryWait | Stage::Secondary => &["secondary[].batch_size"],
-        Stage::Render | Stage::Encode => &["sources"],
+        | Stage::GpuCopyOut => "detector.model detector.precision detector.workers",
+        Stage::Decode => "detector.score_threshold detector.classes",
+        Stage::SendResults | Stage::Track => "tracker",
+        Stage::Publish => "publish.update_interval_ms publish.detections",
+        Stage::SecondaryWait | Stage::Secondary => "secondary[].batch_size",
+        Stage::Render | Stage::Encode => "sources",
     }
 }

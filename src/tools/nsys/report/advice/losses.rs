@@ -4,7 +4,7 @@
 use jetwatch_telemetry::{OutputReport, Stage, thread_names};
 
 use super::limits::{SECONDARY_ADVICE, SECONDARY_KEYS};
-use super::{Evaluate, Rule, percent};
+use super::{Rule, percent};
 use crate::report::metrics::CaptureMetrics;
 
 /// Share of its messages that still wait at the end of a run, from which an output falls behind.
@@ -68,101 +68,104 @@ impl OutputLoss {
 pub(super) const LOSSES: &[Rule] = &[
     Rule {
         name: "messages_lost",
-        evaluate: Evaluate::Output(OutputLoss {
-            threads: &[
-                thread_names::MQTT,
-                thread_names::MQTT_STATES,
-                thread_names::MQTT_FRIGATE,
-                thread_names::MQTT_DEEPSTREAM,
-                thread_names::SPOOL,
-            ],
-            text: "messages are lost on the way to the MQTT broker",
-        }),
+        evaluate: |metrics| {
+            OutputLoss {
+                threads: &[
+                    thread_names::MQTT,
+                    thread_names::MQTT_STATES,
+                    thread_names::MQTT_FRIGATE,
+                    thread_names::MQTT_DEEPSTREAM,
+                    thread_names::SPOOL,
+                ],
+                text: "messages are lost on the way to the MQTT broker",
+            }
+            .evaluate(metrics)
+        },
         advice: "the broker or the network to it is too slow, or away: see its log and `jetwatch doctor`; let a spool keep messages meanwhile, and publish less often",
-        keys: &[
-            "publish.mqtt.spool",
-            "publish.mqtt.queue_messages",
-            "publish.update_interval_ms",
-            "publish.detections",
-        ],
+        keys: "publish.mqtt.spool publish.mqtt.queue_messages publish.update_interval_ms publish.detections",
         stages: &[],
     },
     Rule {
         name: "lines_lost",
-        evaluate: Evaluate::Output(OutputLoss {
-            threads: &[thread_names::JSON_LINES],
-            text: "JSON lines are lost: their reader or their disk is too slow",
-        }),
+        evaluate: |metrics| {
+            OutputLoss {
+                threads: &[thread_names::JSON_LINES],
+                text: "JSON lines are lost: their reader or their disk is too slow",
+            }
+            .evaluate(metrics)
+        },
         advice: "read the pipe faster, write to a faster disk, or publish less often",
-        keys: &[
-            "publish.json_lines.path",
-            "publish.update_interval_ms",
-            "publish.detections",
-        ],
+        keys: "publish.json_lines.path publish.update_interval_ms publish.detections",
         stages: &[],
     },
     Rule {
         name: "webhook_events_lost",
-        evaluate: Evaluate::Output(OutputLoss {
-            threads: &[thread_names::WEBHOOK],
-            text: "events for a webhook are lost: its endpoint is too slow, or refuses them",
-        }),
+        evaluate: |metrics| {
+            OutputLoss {
+                threads: &[thread_names::WEBHOOK],
+                text: "events for a webhook are lost: its endpoint is too slow, or refuses them",
+            }
+            .evaluate(metrics)
+        },
         advice: "make the endpoint answer faster, choose fewer events for it, or keep them longer in its spool",
-        keys: &[
-            "publish.webhooks[].events",
-            "publish.webhooks[].timeout_s",
-            "publish.webhooks[].spool",
-        ],
+        keys: "publish.webhooks[].events publish.webhooks[].timeout_s publish.webhooks[].spool",
         stages: &[],
     },
     Rule {
         name: "recorded_frames_lost",
-        evaluate: Evaluate::Output(OutputLoss {
-            threads: &[thread_names::RECORD],
-            text: "frames are missing in the recording: drawing and encoding are too slow",
-        }),
+        evaluate: |metrics| {
+            OutputLoss {
+                threads: &[thread_names::RECORD],
+                text: "frames are missing in the recording: drawing and encoding are too slow",
+            }
+            .evaluate(metrics)
+        },
         advice: "record fewer sources, make the images smaller at the camera, or encode in hardware",
-        keys: &["sources", "sources[].uri"],
+        keys: "sources sources[].uri",
         stages: &[],
     },
     Rule {
         name: "clip_images_lost",
-        evaluate: Evaluate::Output(OutputLoss {
-            threads: &[thread_names::MEDIA],
-            text: "images are missing in clips: the disk is too slow",
-        }),
+        evaluate: |metrics| {
+            OutputLoss {
+                threads: &[thread_names::MEDIA],
+                text: "images are missing in clips: the disk is too slow",
+            }
+            .evaluate(metrics)
+        },
         advice: "write to a faster disk, or record fewer sources",
-        keys: &["record.folder", "record.clips", "record.continuous"],
+        keys: "record.folder record.clips record.continuous",
         stages: &[],
     },
     Rule {
         name: "snapshots_left_out",
-        evaluate: Evaluate::Output(OutputLoss {
-            threads: &[thread_names::SNAPSHOT],
-            text: "better pictures of tracks are left out: encoding them is too slow",
-        }),
+        evaluate: |metrics| {
+            OutputLoss {
+                threads: &[thread_names::SNAPSHOT],
+                text: "better pictures of tracks are left out: encoding them is too slow",
+            }
+            .evaluate(metrics)
+        },
         advice: "make the pictures smaller or less fine, or take pictures of fewer sources and labels",
-        keys: &[
-            "record.snapshots.max_width",
-            "record.snapshots.quality",
-            "record.snapshots.labels",
-            "sources[].snapshots",
-        ],
+        keys: "record.snapshots.max_width record.snapshots.quality record.snapshots.labels sources[].snapshots",
         stages: &[],
     },
     Rule {
         name: "page_pictures_left_out",
-        evaluate: Evaluate::Output(OutputLoss {
-            threads: &[thread_names::WEB_PICTURES],
-            text: "pictures of the page are left out: drawing and encoding them is too slow",
-        }),
+        evaluate: |metrics| {
+            OutputLoss {
+                threads: &[thread_names::WEB_PICTURES],
+                text: "pictures of the page are left out: drawing and encoding them is too slow",
+            }
+            .evaluate(metrics)
+        },
         advice: "give the page smaller pictures, or fewer of them a second",
-        keys: &["web.preview.max_width", "web.preview.max_fps"],
+        keys: "web.preview.max_width web.preview.max_fps",
         stages: &[],
     },
     Rule {
         name: "frames_dropped",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             let run = &metrics.run;
             let most = run.sources.iter().max_by_key(|source| source.dropped);
             run.drops_frames().then(|| {
@@ -180,14 +183,14 @@ pub(super) const LOSSES: &[Rule] = &[
                     ),
                 )
             })
-        }),
+        },
         advice: "the limiting stage says why; where it cannot be faster, skip frames evenly instead",
-        keys: &["detector.interval", "sources[].max_fps"],
+        keys: "detector.interval sources[].max_fps",
         stages: &[],
     },
     Rule {
         name: "crops_dropped",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             let networks = metrics.run.secondary.iter();
             let worst = networks
                 .filter(|network| network.drops())
@@ -203,7 +206,7 @@ pub(super) const LOSSES: &[Rule] = &[
                     worst.crops + worst.dropped_crops
                 ),
             ))
-        }),
+        },
         advice: SECONDARY_ADVICE,
         keys: SECONDARY_KEYS,
         stages: &[Stage::Secondary],

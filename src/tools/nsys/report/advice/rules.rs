@@ -4,7 +4,7 @@
 use jetwatch_telemetry::Stage;
 
 use super::limits::{self, BOTTLENECK};
-use super::{Evaluate, Rule, extras, latency, percent};
+use super::{Rule, extras, latency, percent};
 use crate::report::metrics::CaptureMetrics;
 use crate::report::stages::DETECTOR_STAGES;
 
@@ -22,18 +22,26 @@ const NOTICEABLE: f64 = 0.01;
 const SHORT_KERNEL: f64 = 8_000.0;
 
 /// Rules that come before those about a stage at its limit.
+pub(super) const DECODE_ADVICE: &str =
+    "raise the score threshold, keep fewer classes, or add one detector";
+pub(super) const DECODE_KEYS: &str = "detector.score_threshold detector.classes detector.workers";
+pub(super) const TENSOR_ADVICE: &str =
+    "use TensorRT, which makes tensors on the GPU, or add one detector";
+pub(super) const TENSOR_KEYS: &str = "detector.backend detector.workers";
+
+/// Rules before those for a stage at its limit.
 pub(super) const FIRST: &[Rule] = &[
     Rule {
         name: "gpu_saturated",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             let busy = metrics.gpu_busy.filter(|busy| *busy >= GPU_FULL)?;
             Some((
                 "the GPU is saturated: only the model can be faster".to_owned(),
                 format!("it was busy for {} of the time", percent(busy)),
             ))
-        }),
+        },
         advice: "use INT8 or FP16, a smaller model or input, or fewer frames",
-        keys: &["detector.precision", "detector.model"],
+        keys: "detector.precision detector.model",
         stages: &[Stage::Infer],
     },
     extras::CORES,
@@ -44,7 +52,7 @@ pub(super) const FIRST: &[Rule] = &[
 pub(super) const OTHERS: &[Rule] = &[
     Rule {
         name: "scaling_on_gpu",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             (metrics.foreign >= NOTICEABLE).then(|| {
                 let (kernel, thread) = metrics.foreign_kernel.clone().unwrap_or_default();
                 (
@@ -52,14 +60,14 @@ pub(super) const OTHERS: &[Rule] = &[
                     format!("{} of the GPU's time went into kernels that no detector launched, most of it {kernel} from {thread}", percent(metrics.foreign)),
                 )
             })
-        }),
+        },
         advice: "let the VIC scale (scaling: vic), so that only the network uses the GPU",
-        keys: &["sources[].scaling"],
+        keys: "sources[].scaling",
         stages: &[],
     },
     Rule {
         name: "decode_limit",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             is_large(metrics, Stage::Decode).then(|| {
                 (
                     format!(
@@ -72,18 +80,14 @@ pub(super) const OTHERS: &[Rule] = &[
                     ),
                 )
             })
-        }),
-        advice: "raise the score threshold, keep fewer classes, or add one detector",
-        keys: &[
-            "detector.score_threshold",
-            "detector.classes",
-            "detector.workers",
-        ],
+        },
+        advice: DECODE_ADVICE,
+        keys: DECODE_KEYS,
         stages: &[Stage::Decode],
     },
     Rule {
         name: "tensor_limit",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             is_large(metrics, Stage::Tensor).then(|| {
                 (
                     format!(
@@ -96,14 +100,14 @@ pub(super) const OTHERS: &[Rule] = &[
                     ),
                 )
             })
-        }),
-        advice: "use TensorRT, which makes tensors on the GPU, or add one detector",
-        keys: &["detector.backend", "detector.workers"],
+        },
+        advice: TENSOR_ADVICE,
+        keys: TENSOR_KEYS,
         stages: &[Stage::Tensor],
     },
     Rule {
         name: "too_few_detectors",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             let idle = idle(metrics).filter(|idle| *idle >= GPU_IDLE)?;
             let is_busy = is_detector_limit(metrics) && metrics.shares[Stage::Batch] < GPU_IDLE;
             (is_busy && metrics.detectors > 0 && metrics.detectors < 3).then(|| {
@@ -119,14 +123,14 @@ pub(super) const OTHERS: &[Rule] = &[
                     ),
                 )
             })
-        }),
+        },
         advice: "add one detector, so that one infers while others copy and decode",
-        keys: &["detector.workers"],
+        keys: "detector.workers",
         stages: &[Stage::Infer, Stage::Tensor, Stage::Decode],
     },
     Rule {
         name: "launch_limit",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             let idle = idle(metrics).filter(|idle| *idle >= GPU_IDLE)?;
             (is_detector_limit(metrics)
                 && metrics.kernel_ns > 0.0
@@ -145,33 +149,28 @@ pub(super) const OTHERS: &[Rule] = &[
                         ),
                     )
                 })
-        }),
+        },
         advice: "use larger batches",
-        keys: &["detector.batch_size"],
+        keys: "detector.batch_size",
         stages: &[Stage::Infer],
     },
     Rule {
         name: "network_on_cpu",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             (is_network_on_cpu(metrics) && !metrics.run.is_cpu_full()).then(|| {
                 (
                     "the network runs on the CPU and is the limit".to_owned(),
                     network_share(metrics),
                 )
             })
-        }),
+        },
         advice: "run it on a GPU, use a smaller or INT8 model, or use idle cores",
-        keys: &[
-            "detector.backend",
-            "detector.onnx_provider",
-            "detector.precision",
-            "detector.workers",
-        ],
+        keys: "detector.backend detector.onnx_provider detector.precision detector.workers",
         stages: &[Stage::Infer],
     },
     Rule {
         name: "scripted_detector",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             (metrics.is_scripted && is_infer_limit(metrics)).then(|| {
                 (
                     "the scripted detector is the limit: it takes the time that its script says"
@@ -179,14 +178,14 @@ pub(super) const OTHERS: &[Rule] = &[
                     network_share(metrics),
                 )
             })
-        }),
+        },
         advice: "measure with a model; a script shows what the rest of the pipeline does",
-        keys: &["detector.backend", "detector.model"],
+        keys: "detector.backend detector.model",
         stages: &[Stage::Infer],
     },
     Rule {
         name: "network_on_full_cpu",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             let found = metrics.run.occupancy.as_ref()?;
             (is_network_on_cpu(metrics) && metrics.run.is_cpu_full()).then(|| {
                 (
@@ -200,20 +199,14 @@ pub(super) const OTHERS: &[Rule] = &[
                     ),
                 )
             })
-        }),
+        },
         advice: "run it on a GPU, use a smaller or INT8 model, or skip frames; more workers do not help",
-        keys: &[
-            "detector.backend",
-            "detector.onnx_provider",
-            "detector.precision",
-            "detector.model",
-            "detector.interval",
-        ],
+        keys: "detector.backend detector.onnx_provider detector.precision detector.model detector.interval",
         stages: &[Stage::Infer],
     },
     Rule {
         name: "tracking_limit",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             let is_limit = limits::evidence(metrics, &[Stage::Track]).is_some();
             (is_limit || metrics.shares[Stage::Track] >= BOTTLENECK).then(|| {
                 (
@@ -224,14 +217,14 @@ pub(super) const OTHERS: &[Rule] = &[
                     ),
                 )
             })
-        }),
+        },
         advice: "use greedy matching, and raise the score threshold of the tracker",
-        keys: &["tracker.association", "tracker.min_new_track_score"],
+        keys: "tracker.association tracker.min_new_track_score",
         stages: &[Stage::Track],
     },
     Rule {
         name: "publishing_waits_for_disk",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             (metrics.disk >= DISK_BOUND).then(|| {
                 (
                     "publishing waits for the disk".to_owned(),
@@ -242,18 +235,14 @@ pub(super) const OTHERS: &[Rule] = &[
                     ),
                 )
             })
-        }),
+        },
         advice: "write to a faster disk, write less often, or omit the tracks of every frame",
-        keys: &[
-            "publish.json_lines.path",
-            "publish.update_interval_ms",
-            "publish.detections",
-        ],
+        keys: "publish.json_lines.path publish.update_interval_ms publish.detections",
         stages: &[Stage::Publish],
     },
     Rule {
         name: "publishing_limit",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             let is_limit = limits::evidence(metrics, &[Stage::Publish]).is_some();
             ((is_limit || metrics.shares[Stage::Publish] >= BOTTLENECK)
                 && metrics.disk < DISK_BOUND)
@@ -266,14 +255,14 @@ pub(super) const OTHERS: &[Rule] = &[
                         ),
                     )
                 })
-        }),
+        },
         advice: "publish less often, and omit the tracks of every frame",
-        keys: &["publish.update_interval_ms", "publish.detections"],
+        keys: "publish.update_interval_ms publish.detections",
         stages: &[Stage::Publish],
     },
     Rule {
         name: "pageable_copies",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             (metrics.pageable.1 >= NOTICEABLE).then(|| {
                 (
                     "asynchronous copies block: their memory is pageable".to_owned(),
@@ -284,14 +273,14 @@ pub(super) const OTHERS: &[Rule] = &[
                     ),
                 )
             })
-        }),
+        },
         advice: "this needs a change of the program, not of the configuration: copy from pinned memory",
-        keys: &[],
+        keys: "",
         stages: &[],
     },
     Rule {
         name: "synchronous_copies",
-        evaluate: Evaluate::Cause(|metrics| {
+        evaluate: |metrics| {
             (metrics.sync_copies.1 >= NOTICEABLE).then(|| {
                 (
                     "copies make the CPU wait for the GPU".to_owned(),
@@ -302,9 +291,9 @@ pub(super) const OTHERS: &[Rule] = &[
                     ),
                 )
             })
-        }),
+        },
         advice: "this needs a change of the program, not of the configuration: copy on a stream",
-        keys: &[],
+        keys: "",
         stages: &[],
     },
     extras::RENDERING,
