@@ -3,21 +3,22 @@
 
 use std::path::Path;
 
+use super::ReportError;
 use super::advice::{Finding, advise};
 use super::benchmark::Benchmark;
 use super::capture::{Progress, TimeWindow, find_range, read};
 use super::input::{Input, open};
 use super::layers_json::Layers;
 use super::metrics::CaptureMetrics;
-use super::on_demand::{EXPORT_TABLES, ExportBuilder, OnDemand};
+use super::on_demand::OnDemand;
 use super::plot::Plot;
 use super::run_tables::run_tables;
-use super::schema::{Export, NVTX, SCHEDULING};
+use super::schema::{COPIES, Export, GRAPHS, KERNELS, NVTX, SCHEDULING, SETS, WAITS};
 use super::series::Series;
 use super::summary::{ReportSummary, noted_command, noted_run};
 use super::table::Table;
-use super::tables::{AnalysisContext, Builder, TABLES};
-use super::{ReportError, capture::Content};
+pub use super::tables::VERDICT;
+use super::tables::{AnalysisContext, Builder, Make, TABLES};
 
 /// What to compute from a report.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +69,7 @@ pub const DEFAULT_TABLES: [&str; 9] = [
 pub const ALL_TABLES: &str = "all";
 
 /// The result for one report.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Analysis {
     /// Title of the report.
     pub title: String,
@@ -102,49 +103,10 @@ pub fn analyze(
 ) -> Result<Analysis, ReportError> {
     match open(path, request.nsys)? {
         Input::Benchmark { bytes } => {
-            if let Some(series) = Series::parse(path, &bytes)? {
-                return Ok(Analysis {
-                    title: title.to_owned(),
-                    version: series.version(),
-                    tables: series.tables(),
-                    verdict: Some(series.findings()).filter(|findings| !findings.is_empty()),
-                    summary: series.summary(title),
-                    plot: None,
-                    series: Some(series),
-                    warmup_ns: 0,
-                    not_measured: Vec::new(),
-                });
-            }
-            if let Some(layers) = Layers::parse(path, &bytes)? {
-                return Ok(Analysis {
-                    title: title.to_owned(),
-                    version: layers.version(),
-                    tables: layers.tables(),
-                    verdict: None,
-                    summary: layers.summary(title),
-                    plot: None,
-                    series: None,
-                    warmup_ns: 0,
-                    not_measured: Vec::new(),
-                });
-            }
-            let benchmark = Benchmark::parse(path, &bytes)?;
-            let mut tables = benchmark.tables();
-            let version = benchmark.version();
-            let findings = benchmark.findings();
-            tables.extend(findings.filter(|all| !all.is_empty()).map(advice_table));
-            let words = |all: &[Finding]| all.iter().map(|f| f.to_text()).collect();
-            Ok(Analysis {
-                title: title.to_owned(),
-                version,
-                tables,
-                verdict: findings.map(words),
-                warmup_ns: 0,
-                summary: benchmark.summary(title),
-                plot: None,
-                series: None,
-                not_measured: Vec::new(),
-            })
+            let mut analysis = of_measurement(path, &bytes, title)?;
+            title.clone_into(&mut analysis.title);
+            analysis.version.clone_from(&analysis.summary.version);
+            Ok(analysis)
         }
         Input::Export {
             path: exported,
@@ -159,14 +121,44 @@ pub fn analyze(
     }
 }
 
+/// Of a file that `jetwatch bench` has written.
+fn of_measurement(path: &Path, bytes: &[u8], title: &str) -> Result<Analysis, ReportError> {
+    if let Some(series) = Series::parse(path, bytes)? {
+        return Ok(Analysis {
+            tables: series.tables(),
+            verdict: Some(series.findings()).filter(|findings| !findings.is_empty()),
+            summary: series.summary(title),
+            series: Some(series),
+            ..Analysis::default()
+        });
+    }
+    if let Some(layers) = Layers::parse(path, bytes)? {
+        return Ok(Analysis {
+            tables: layers.tables(),
+            summary: layers.summary(title),
+            ..Analysis::default()
+        });
+    }
+    let benchmark = Benchmark::parse(path, bytes)?;
+    let mut tables = benchmark.tables();
+    let findings = benchmark.findings();
+    tables.extend(findings.filter(|all| !all.is_empty()).map(advice_table));
+    let words = |all: &[Finding]| all.iter().map(|f| f.to_text()).collect();
+    Ok(Analysis {
+        tables,
+        verdict: findings.map(words),
+        summary: benchmark.summary(title),
+        ..Analysis::default()
+    })
+}
+
 fn analyze_export(
     export: &Export,
     title: &str,
     request: &Request<'_>,
     progress: Progress<'_>,
 ) -> Result<Analysis, ReportError> {
-    let has = Content::of_export(export);
-    let recipes = requested_tables(export, has, request.tables)?;
+    let recipes = requested_tables(export, request.tables)?;
     let mut window = request.window;
     if let Some(range) = request.within {
         window = window.intersect(find_range(export, range)?);
@@ -205,10 +197,10 @@ fn analyze_export(
     };
     let mut tables = Vec::new();
     for recipe in recipes {
-        let table = match recipe {
-            RequestedTable::Verdict => advice_table(&findings),
-            RequestedTable::Recipe(recipe) => (recipe.build)(&context),
-            RequestedTable::OfExport(recipe) => (recipe.build)(&on_demand)?,
+        let table = match recipe.make {
+            Make::Verdict => advice_table(&findings),
+            Make::OfCapture(build) => build(&context),
+            Make::OfExport(build) => build(&on_demand)?,
         };
         // An empty table is omitted unless it was requested by name.
         if !table.rows.is_empty() || !(request.tables.is_empty() || request.tables[0] == ALL_TABLES)
@@ -219,7 +211,7 @@ fn analyze_export(
     if request.tables.is_empty() {
         tables.extend(run_tables(&evidence.run));
     }
-    let mut missing = not_measured(export, has);
+    let mut missing = not_measured(export);
     let mut plot = None;
     if request.plots == Plots::Include {
         let plot = plot.insert(Plot::from_capture(&context));
@@ -248,79 +240,52 @@ fn analyze_export(
 }
 
 /// What the export does not hold, each with its remedy.
-fn not_measured(export: &Export, has: Content) -> Vec<String> {
-    let gpu = (!has.operations()).then(|| format!("GPU: {}", super::schema::KERNELS.advice));
-    let waits = (!has.waits).then(|| format!("calls of the OS: {}", super::schema::WAITS.advice));
-    let others = EXPORT_TABLES
+fn not_measured(export: &Export) -> Vec<String> {
+    let has_operations = [&KERNELS, &COPIES, &SETS, &GRAPHS]
         .iter()
-        .filter_map(|recipe| recipe.missing(export));
+        .any(|shape| export.has(shape));
+    let gpu = (!has_operations).then(|| format!("GPU: {}", KERNELS.advice));
+    let waits = (!export.has(&WAITS)).then(|| format!("calls of the OS: {}", WAITS.advice));
+    let read_for_it = TABLES
+        .iter()
+        .filter(|it| matches!(it.make, Make::OfExport(_)));
+    let others = read_for_it.filter_map(|it| {
+        let shape = it.missing(export)?;
+        Some(format!(
+            "{}: no {} was traced; {}",
+            it.name, shape.content, shape.advice
+        ))
+    });
     gpu.into_iter().chain(waits).chain(others).collect()
-}
-
-/// A requested table.
-enum RequestedTable {
-    Verdict,
-    Recipe(&'static Builder),
-    OfExport(&'static ExportBuilder),
 }
 
 /// The tables of a request. Fails if the export lacks the data of one.
 fn requested_tables(
     export: &Export,
-    content: Content,
     names: &[String],
-) -> Result<Vec<RequestedTable>, ReportError> {
-    let usual = DEFAULT_TABLES.map(str::to_owned);
+) -> Result<Vec<&'static Builder>, ReportError> {
     let is_all = names.iter().any(|name| name == ALL_TABLES);
     if names.is_empty() {
         export.require(&NVTX)?;
     }
-    let by_name = if names.is_empty() { &usual[..] } else { names };
     let mut wanted = Vec::new();
-    if is_all || by_name.iter().any(|name| name == VERDICT) {
-        wanted.push(RequestedTable::Verdict);
-    }
-    for recipe in TABLES {
-        let is_named = by_name.iter().any(|name| name == recipe.name);
-        if (recipe.is_possible)(content) {
-            if is_all || is_named {
-                wanted.push(RequestedTable::Recipe(recipe));
-            }
-        } else if is_named && !names.is_empty() && !is_all {
-            export.require(recipe.needs)?;
-            // The table of the recipe exists, so the other one is missing.
-            export.require(&NVTX)?;
-            export.require(&super::schema::KERNELS)?;
-        }
-    }
-    for recipe in EXPORT_TABLES {
-        let is_named = by_name.iter().any(|name| name == recipe.name);
-        if recipe.is_possible(export) {
-            if is_all || is_named {
-                wanted.push(RequestedTable::OfExport(recipe));
-            }
-        } else if is_named && !is_all {
-            for shape in recipe.needs {
-                export.require(shape)?;
-            }
+    for table in TABLES {
+        let is_named = match names.is_empty() {
+            true => DEFAULT_TABLES.contains(&table.name),
+            false => names.iter().any(|name| name == table.name),
+        };
+        match table.missing(export) {
+            None if is_all || is_named => wanted.push(table),
+            Some(shape) if is_named && !names.is_empty() && !is_all => export.require(shape)?,
+            _ => {}
         }
     }
     Ok(wanted)
 }
 
-/// The name of the table of findings.
-pub const VERDICT: &str = "verdict";
-
 /// All tables with their descriptions, in the order of output.
 pub fn table_names() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let verdict = (VERDICT, "what the numbers mean, and the keys to change");
-    let others = TABLES
-        .iter()
-        .map(|recipe| (recipe.name, recipe.description));
-    let of_export = EXPORT_TABLES
-        .iter()
-        .map(|recipe| (recipe.name, recipe.description));
-    std::iter::once(verdict).chain(others).chain(of_export)
+    TABLES.iter().map(|table| (table.name, table.description))
 }
 
 fn advice_table(findings: &[Finding]) -> Table {

@@ -34,6 +34,20 @@ pub struct Column {
     pub unit: Unit,
 }
 
+impl Column {
+    /// With its unit, for programs; `bytes`: the unit of sizes.
+    fn heading(&self, bytes: &str) -> String {
+        let unit = match self.unit {
+            Unit::Unitless => return self.name.to_string(),
+            Unit::Ns => "ns",
+            Unit::Percent => "%",
+            Unit::Bytes => bytes,
+            Unit::Joules => "J",
+        };
+        format!("{} ({unit})", self.name)
+    }
+}
+
 /// One value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
@@ -47,29 +61,17 @@ pub enum Cell {
     Decimal(f64),
 }
 
-impl From<i64> for Cell {
-    fn from(value: i64) -> Self {
-        Self::Integer(value)
-    }
+macro_rules! whole_numbers {
+    ($($number:ty)*) => {$(
+        impl From<$number> for Cell {
+            fn from(value: $number) -> Self {
+                Self::Integer(i64::try_from(value).unwrap_or(i64::MAX))
+            }
+        }
+    )*};
 }
 
-impl From<u64> for Cell {
-    fn from(value: u64) -> Self {
-        Self::Integer(i64::try_from(value).unwrap_or(i64::MAX))
-    }
-}
-
-impl From<usize> for Cell {
-    fn from(value: usize) -> Self {
-        Self::Integer(i64::try_from(value).unwrap_or(i64::MAX))
-    }
-}
-
-impl From<u32> for Cell {
-    fn from(value: u32) -> Self {
-        Self::Integer(value.into())
-    }
-}
+whole_numbers!(i64 u64 u32 usize);
 
 impl From<f64> for Cell {
     fn from(value: f64) -> Self {
@@ -138,42 +140,6 @@ impl<'a, R> Columns<'a, R> {
         self
     }
 
-    /// Adds a column without a unit.
-    pub(super) fn plain<C: Into<Cell>>(
-        self,
-        name: impl Into<Cow<'static, str>>,
-        cell: impl FnMut(&'a R) -> C + 'a,
-    ) -> Self {
-        self.column(name, Unit::Unitless, cell)
-    }
-
-    /// Adds a column of times.
-    pub(super) fn ns<C: Into<Cell>>(
-        self,
-        name: impl Into<Cow<'static, str>>,
-        cell: impl FnMut(&'a R) -> C + 'a,
-    ) -> Self {
-        self.column(name, Unit::Ns, cell)
-    }
-
-    /// Adds a column of shares, in percent.
-    pub(super) fn percent<C: Into<Cell>>(
-        self,
-        name: impl Into<Cow<'static, str>>,
-        cell: impl FnMut(&'a R) -> C + 'a,
-    ) -> Self {
-        self.column(name, Unit::Percent, cell)
-    }
-
-    /// Adds a column of sizes.
-    pub(super) fn bytes<C: Into<Cell>>(
-        self,
-        name: impl Into<Cow<'static, str>>,
-        cell: impl FnMut(&'a R) -> C + 'a,
-    ) -> Self {
-        self.column(name, Unit::Bytes, cell)
-    }
-
     /// Adds columns that several tables have.
     pub(super) fn with(self, add: impl FnOnce(Self) -> Self) -> Self {
         add(self)
@@ -185,6 +151,30 @@ impl<'a, R> Columns<'a, R> {
         let rows = self.rows.iter().map(row).collect();
         Table { rows, ..self.table }
     }
+}
+
+/// A method for the columns of each unit.
+macro_rules! columns {
+    ($($name:ident: $unit:ident, $about:literal)*) => {
+        impl<'a, R> Columns<'a, R> {$(
+            #[doc = $about]
+            pub(super) fn $name<C: Into<Cell>>(
+                self,
+                name: impl Into<Cow<'static, str>>,
+                cell: impl FnMut(&'a R) -> C + 'a,
+            ) -> Self {
+                self.column(name, Unit::$unit, cell)
+            }
+        )*}
+    };
+}
+
+columns! {
+    plain: Unitless, "Adds a column without a unit."
+    ns: Ns, "Adds a column of times."
+    percent: Percent, "Adds a column of shares, in percent."
+    bytes: Bytes, "Adds a column of sizes."
+    joules: Joules, "Adds a column of energy."
 }
 
 impl Table {
@@ -224,16 +214,6 @@ impl Table {
         (0..self.columns.len()).filter(is_known).collect()
     }
 
-    /// Makes all cells of a column unknown: what it holds was not measured.
-    pub fn clear_column(&mut self, name: &str) {
-        let at = self.columns.iter().position(|column| column.name == name);
-        for row in &mut self.rows {
-            if let Some(cell) = at.and_then(|at| row.get_mut(at)) {
-                *cell = Cell::None;
-            }
-        }
-    }
-
     /// For a terminal: times and sizes with a fitting unit, numbers to the right. Unknown values are `-`; columns without any
     /// value are left out.
     #[must_use]
@@ -268,14 +248,7 @@ impl Table {
     /// As CSV with a line of headings.
     #[must_use]
     pub fn to_csv(&self) -> String {
-        let heads = self.columns.iter().map(|column| match column.unit {
-            Unit::Unitless => column.name.to_string(),
-            Unit::Ns => format!("{} (ns)", column.name),
-            Unit::Percent => format!("{} (%)", column.name),
-            Unit::Bytes => format!("{} (MB)", column.name),
-            Unit::Joules => format!("{} (J)", column.name),
-        });
-        let mut text = csv_line(heads);
+        let mut text = csv_line(self.columns.iter().map(|column| column.heading("MB")));
         for row in &self.rows {
             let cells = row.iter().zip(&self.columns);
             text.push_str(&csv_line(
@@ -296,14 +269,7 @@ impl Table {
                     Cell::Integer(number) => json!(number),
                     Cell::Decimal(number) => json!(number),
                 };
-                let head = match column.unit {
-                    Unit::Unitless => column.name.to_string(),
-                    Unit::Ns => format!("{} (ns)", column.name),
-                    Unit::Percent => format!("{} (%)", column.name),
-                    Unit::Bytes => format!("{} (bytes)", column.name),
-                    Unit::Joules => format!("{} (J)", column.name),
-                };
-                (head, value)
+                (column.heading("bytes"), value)
             });
             Value::Object(Map::from_iter(cells))
         });

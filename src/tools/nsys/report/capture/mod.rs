@@ -14,8 +14,6 @@ pub(super) use read::read;
 pub(super) use time_window::find_range;
 pub use time_window::{TimeWindow, parse_time};
 
-use super::schema::Export;
-
 /// One profile.
 #[derive(Debug, Default)]
 pub(crate) struct Capture {
@@ -23,8 +21,8 @@ pub(crate) struct Capture {
     pub title: String,
     /// The version of the nsys that exported it, as text.
     pub version: String,
-    /// Tables of the database.
-    pub content: Content,
+    /// Whether calls of the operating system's libraries were traced.
+    pub has_waits: bool,
     /// The command that ran what was profiled, if it is known.
     pub command: Option<String>,
     /// All names.
@@ -47,46 +45,6 @@ pub(crate) struct Capture {
     pub transfers: Vec<Transfer>,
     /// Calls of the operating system's libraries.
     pub waits: Vec<Wait>,
-}
-
-/// Traced kinds of events: the export has the table.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Content {
-    /// NVTX.
-    pub ranges: bool,
-    /// CUDA's calls.
-    pub calls: bool,
-    /// Kernels.
-    pub kernels: bool,
-    /// Copies.
-    pub copies: bool,
-    /// Memory sets.
-    pub sets: bool,
-    /// CUDA graphs.
-    pub graphs: bool,
-    /// The operating system's libraries.
-    pub waits: bool,
-}
-
-impl Content {
-    /// Reads the kinds of events of an export.
-    pub(crate) fn of_export(export: &Export) -> Self {
-        use super::schema::{CALLS, COPIES, GRAPHS, KERNELS, NVTX, SETS, WAITS};
-        Self {
-            ranges: export.has(&NVTX),
-            calls: export.has(&CALLS),
-            kernels: export.has(&KERNELS),
-            copies: export.has(&COPIES),
-            sets: export.has(&SETS),
-            graphs: export.has(&GRAPHS),
-            waits: export.has(&WAITS),
-        }
-    }
-
-    /// Whether GPU operations were traced.
-    pub(crate) const fn operations(self) -> bool {
-        self.kernels || self.copies || self.sets || self.graphs
-    }
 }
 
 /// Number of a name in [`Capture::names`].

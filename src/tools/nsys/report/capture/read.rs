@@ -11,8 +11,7 @@ use super::super::schema::{CALLS, COPIES, Export, GRAPHS, KERNELS, NVTX, SETS, T
 use super::fields::{Fields, context, for_each_row, kind, small};
 use super::names::{Categories, RangeNames, StringTable, Threads, named_threads, process_of};
 use super::{
-    Call, Capture, Content, Kind, Launch, Name, Operation, Range, Stream, Style, TimeWindow,
-    Transfer, Wait,
+    Call, Capture, Kind, Launch, Name, Operation, Range, Stream, Style, TimeWindow, Transfer, Wait,
 };
 
 /// Receives the progress of reading: rows read, and rows in all. Called from several threads.
@@ -121,7 +120,7 @@ fn assemble(
         title: title.to_owned(),
         version: export.version(),
         command: export.command(),
-        content: Content::of_export(export),
+        has_waits: export.has(&WAITS),
         threads: named_threads(
             export,
             connection,

@@ -6,7 +6,7 @@ use jetwatch_telemetry::Latency;
 use jetwatch_types::Rate;
 
 use super::super::summary::{ReportSummary, Throughput};
-use super::super::table::{Table, Unit};
+use super::super::table::Table;
 
 /// A row for each report that records frames; the title names the fastest. Without rows where none does.
 #[must_use]
@@ -39,7 +39,7 @@ pub fn throughput(digests: &[ReportSummary]) -> Table {
         .ns("Time Per Frame", |(.., found)| found.frame_ns())
         .ns("GPU Per Frame", |(.., found)| found.gpu_ns)
         .ns("CPU Per Frame", |(.., found)| found.cpu_ns)
-        .column("Energy Per Frame", Unit::Joules, |(.., found)| found.joules);
+        .joules("Energy Per Frame", |(.., found)| found.joules);
     if rows.iter().any(|(.., found)| found.latency.is_some()) {
         let ns = |found: &Throughput, of: fn(&Latency) -> f64| {
             found.latency.as_ref().map(|latency| of(latency) * 1e6)

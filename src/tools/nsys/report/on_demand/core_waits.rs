@@ -86,7 +86,7 @@ impl CoreWaits {
         Self {
             stage: Some(stage),
             threads: threads.collect(),
-            has_calls: capture.content.waits,
+            has_calls: capture.has_waits,
             has_states: false,
         }
     }

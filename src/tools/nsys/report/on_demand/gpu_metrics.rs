@@ -80,7 +80,7 @@ fn names(data: &OnDemand<'_>) -> Result<impl Fn(&Key) -> String, ReportError> {
 }
 
 /// Over the whole window.
-pub(super) fn sum(data: &OnDemand<'_>) -> Result<Table, ReportError> {
+pub(in crate::report) fn sum(data: &OnDemand<'_>) -> Result<Table, ReportError> {
     let name = names(data)?;
     let mut found: BTreeMap<Key, Values> = BTreeMap::new();
     for_each_sample(data, |_, metric, value| {
@@ -95,7 +95,7 @@ pub(super) fn sum(data: &OnDemand<'_>) -> Result<Table, ReportError> {
 }
 
 /// In equal parts of the time from the first sample to the last; parts without a sample are left out.
-pub(super) fn course(data: &OnDemand<'_>) -> Result<Table, ReportError> {
+pub(in crate::report) fn course(data: &OnDemand<'_>) -> Result<Table, ReportError> {
     let name = names(data)?;
     let (mut first, mut last) = (i64::MAX, i64::MIN);
     for_each_sample(data, |at, _, _| {

@@ -5,9 +5,9 @@
 //! These kinds of events are many, and no other table needs them: rows are summed while they are read and not kept.
 
 mod core_waits;
-mod gpu_metrics;
-mod samples;
-mod scheduling;
+pub(super) mod gpu_metrics;
+pub(super) mod samples;
+pub(super) mod scheduling;
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -15,10 +15,7 @@ use std::collections::HashMap;
 use super::ReportError;
 use super::capture::fields::{Fields, for_each_row};
 use super::capture::{Capture, Thread, TimeWindow};
-use super::schema::{
-    Export, GPU_METRIC_NAMES, GPU_METRICS, SAMPLE_FRAMES, SAMPLES, SCHEDULING, THREADS, TableShape,
-};
-use super::table::Table;
+use super::schema::{Export, SCHEDULING, THREADS, TableShape};
 use super::tables::AnalysisContext;
 
 pub(super) use core_waits::{CoreWait, CoreWaits};
@@ -35,68 +32,6 @@ pub(super) struct OnDemand<'a> {
     schedule: OnceCell<Schedule>,
     /// What the first reading of the scheduling also looks for.
     core_waits: RefCell<CoreWaits>,
-}
-
-/// One table.
-pub(super) struct ExportBuilder {
-    /// Name of the table.
-    pub(super) name: &'static str,
-    /// Description for the help text.
-    pub(super) description: &'static str,
-    /// The tables of the export that it reads.
-    pub(super) needs: &'static [&'static TableShape],
-    /// Reads and sums.
-    pub(super) build: fn(&OnDemand<'_>) -> Result<Table, ReportError>,
-}
-
-/// All of them, in the order in which they are printed after the others.
-pub(super) const EXPORT_TABLES: &[ExportBuilder] = &[
-    ExportBuilder {
-        name: "cpu_cores",
-        description: "CPU cores: time with a traced thread, and idle time",
-        needs: &[&SCHEDULING],
-        build: |data| Ok(scheduling::cores(data.schedule()?)),
-    },
-    ExportBuilder {
-        name: "cpu_threads",
-        description: "Threads: time on a CPU core, and time off it",
-        needs: &[&SCHEDULING],
-        build: |data| Ok(scheduling::threads(data.schedule()?, data.rows)),
-    },
-    ExportBuilder {
-        name: "cpu_functions",
-        description: "Hot functions of call stack samples, by group of threads: self and total time",
-        needs: &[&SAMPLES, &SAMPLE_FRAMES],
-        build: samples::functions,
-    },
-    ExportBuilder {
-        name: "gpu_metric_util_sum",
-        description: "Metrics that a GPU sampled: mean, minimum, maximum",
-        needs: &[&GPU_METRICS, &GPU_METRIC_NAMES],
-        build: gpu_metrics::sum,
-    },
-    ExportBuilder {
-        name: "gpu_metric_util",
-        description: "The same in 30 parts of the capture",
-        needs: &[&GPU_METRICS, &GPU_METRIC_NAMES],
-        build: gpu_metrics::course,
-    },
-];
-
-impl ExportBuilder {
-    /// Whether the export has the required tables.
-    pub(super) fn is_possible(&self, export: &Export) -> bool {
-        self.needs.iter().all(|shape| export.has(shape))
-    }
-
-    /// The reason why the table is missing, in one line; `None` if it is possible.
-    pub(super) fn missing(&self, export: &Export) -> Option<String> {
-        let shape = self.needs.iter().find(|shape| !export.has(shape))?;
-        Some(format!(
-            "{}: no {} was traced; {}",
-            self.name, shape.content, shape.advice
-        ))
-    }
 }
 
 impl<'a> OnDemand<'a> {
@@ -126,7 +61,7 @@ impl<'a> OnDemand<'a> {
     ) -> Result<Option<CoreWait>, ReportError> {
         // Without either, nothing is known of the reasons, and reading would be in vain.
         let has_reasons =
-            self.export.has_column(&SCHEDULING, "threadState") || self.capture.content.waits;
+            self.export.has_column(&SCHEDULING, "threadState") || self.capture.has_waits;
         if !self.export.has(&SCHEDULING)
             || !has_reasons
             || self.export.row_count(&SCHEDULING)? > max

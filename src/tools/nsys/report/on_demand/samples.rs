@@ -47,7 +47,7 @@ impl Stack {
     }
 }
 
-pub(super) fn functions(data: &OnDemand<'_>) -> Result<Table, ReportError> {
+pub(in crate::report) fn functions(data: &OnDemand<'_>) -> Result<Table, ReportError> {
     let samples = Samples::read(data)?;
     let mut counts: HashMap<Key, Counts> = HashMap::new();
     let mut stack = Stack {

@@ -236,7 +236,7 @@ impl Reader {
 }
 
 /// Busy and idle time of each core.
-pub(super) fn cores(schedule: &Schedule) -> Table {
+pub(in crate::report) fn cores(schedule: &Schedule) -> Table {
     let length = (schedule.span.1 - schedule.span.0).max(1);
     let most = |core: &Core| {
         let threads = core.by_thread.iter().map(|(place, time)| (*place, *time));
@@ -262,7 +262,7 @@ pub(super) fn cores(schedule: &Schedule) -> Table {
 }
 
 /// Each thread's time on and off the cores, the busiest first.
-pub(super) fn threads(schedule: &Schedule, max: usize) -> Table {
+pub(in crate::report) fn threads(schedule: &Schedule, max: usize) -> Table {
     let length = (schedule.span.1 - schedule.span.0).max(1);
     let threads = schedule.titles.iter().zip(&schedule.threads);
     let mut rows: Vec<(&String, &Scheduled)> =

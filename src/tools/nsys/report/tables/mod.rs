@@ -16,9 +16,15 @@ use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::hash::Hash;
 
-use super::capture::{Capture, Content};
+use super::ReportError;
+use super::capture::Capture;
 use super::critical_path::CriticalPath;
 use super::gpu_projection::{Nesting, Projected, pairs, project};
+use super::on_demand::{OnDemand, gpu_metrics, samples, scheduling};
+use super::schema::{
+    CALLS, COPIES, Export, GPU_METRIC_NAMES, GPU_METRICS, GRAPHS, KERNELS, NVTX, SAMPLE_FRAMES,
+    SAMPLES, SCHEDULING, SETS, TableShape, WAITS,
+};
 use super::summary_stats::{SummaryStats, share_of, stats_by_key};
 use super::table::{Columns, Table};
 
@@ -92,210 +98,109 @@ impl<'a> AnalysisContext<'a> {
     }
 }
 
+type Need = &'static [&'static TableShape];
+
 /// One table of the command line.
 pub(crate) struct Builder {
     /// Name of the table.
     pub name: &'static str,
     /// Description for the help text.
     pub description: &'static str,
-    /// Whether the export has the required tables.
-    pub is_possible: fn(Content) -> bool,
-    /// The error where they are missing: the missing table.
-    pub needs: &'static super::schema::TableShape,
+    /// Tables of the export that it reads: of each list at least one.
+    pub needs: &'static [Need],
     /// Computes the table.
-    pub build: fn(&AnalysisContext<'_>) -> Table,
+    pub make: Make,
 }
 
+/// How a table is made.
+pub(crate) enum Make {
+    /// Of the findings.
+    Verdict,
+    /// Of events that are held in memory.
+    OfCapture(fn(&AnalysisContext<'_>) -> Table),
+    /// Of events that are read for it.
+    OfExport(fn(&OnDemand<'_>) -> Result<Table, ReportError>),
+}
+
+impl Builder {
+    /// The first table of the export that is missing; `None` if this table is possible.
+    pub(crate) fn missing(&self, export: &Export) -> Option<&'static TableShape> {
+        let has = |shape: &&TableShape| export.has(shape);
+        let missing = self.needs.iter().find(|need| !need.iter().any(has));
+        missing.map(|need| need[0])
+    }
+}
+
+const fn capture(
+    name: &'static str,
+    description: &'static str,
+    needs: &'static [Need],
+    build: fn(&AnalysisContext<'_>) -> Table,
+) -> Builder {
+    let make = Make::OfCapture(build);
+    Builder {
+        name,
+        description,
+        needs,
+        make,
+    }
+}
+
+const fn export(
+    name: &'static str,
+    description: &'static str,
+    needs: &'static [Need],
+    build: fn(&OnDemand<'_>) -> Result<Table, ReportError>,
+) -> Builder {
+    let make = Make::OfExport(build);
+    Builder {
+        name,
+        description,
+        needs,
+        make,
+    }
+}
+
+const OPERATIONS: Need = &[&KERNELS, &COPIES, &SETS, &GRAPHS];
+
+/// The name of the table of findings.
+pub const VERDICT: &str = "verdict";
+
 /// All tables, in the order in which they are printed.
+#[rustfmt::skip]
 pub(crate) const TABLES: &[Builder] = &[
-    Builder {
-        name: "stages",
-        description: "jetwatch's stages: time, waiting, what they wait for, and the critical path",
-        is_possible: |has| has.ranges,
-        needs: &super::schema::NVTX,
-        build: |context| {
-            let mut table = context.critical_path().table();
-            if !context.capture.content.operations() {
-                table.clear_column("GPU Time");
-            }
-            table
-        },
-    },
-    Builder {
-        name: "critical_path_calls",
-        description: "The critical path by calls of CUDA and of the operating system's libraries",
-        is_possible: |has| has.ranges && (has.calls || has.waits),
-        needs: &super::schema::WAITS,
-        build: path_calls::sum,
-    },
-    Builder {
-        name: "nvtx_sum",
-        description: "NVTX ranges by name and style",
-        is_possible: |has| has.ranges,
-        needs: &super::schema::NVTX,
-        build: ranges::sum,
-    },
-    Builder {
-        name: "nvtx_pushpop_sum",
-        description: "NVTX push/pop ranges by name",
-        is_possible: |has| has.ranges,
-        needs: &super::schema::NVTX,
-        build: ranges::push_pop_sum,
-    },
-    Builder {
-        name: "nvtx_startend_sum",
-        description: "NVTX start/end ranges by name",
-        is_possible: |has| has.ranges,
-        needs: &super::schema::NVTX,
-        build: ranges::start_end_sum,
-    },
-    Builder {
-        name: "nvtx_pace",
-        description: "From start to start of each range's instances on each thread",
-        is_possible: |has| has.ranges,
-        needs: &super::schema::NVTX,
-        build: ranges::pace,
-    },
-    Builder {
-        name: "nvtx_source_sum",
-        description: "NVTX ranges by source and name",
-        is_possible: |has| has.ranges,
-        needs: &super::schema::NVTX,
-        build: ranges::by_source,
-    },
-    Builder {
-        name: "nvtx_gpu_proj_sum",
-        description: "NVTX ranges projected onto the GPU, by name",
-        is_possible: |has| has.ranges && has.calls && has.operations(),
-        needs: &super::schema::CALLS,
-        build: projected::sum,
-    },
-    Builder {
-        name: "nvtx_gpu_proj_trace",
-        description: "NVTX ranges projected onto the GPU, each",
-        is_possible: |has| has.ranges && has.calls && has.operations(),
-        needs: &super::schema::CALLS,
-        build: projected::trace,
-    },
-    Builder {
-        name: "nvtx_gpu_proj_pace",
-        description: "From start to start of each projected range's instances on each thread",
-        is_possible: |has| has.ranges && has.calls && has.operations(),
-        needs: &super::schema::CALLS,
-        build: projected::pace,
-    },
-    Builder {
-        name: "cuda_api_sum",
-        description: "Calls of CUDA by function",
-        is_possible: |has| has.calls,
-        needs: &super::schema::CALLS,
-        build: cuda::api_sum,
-    },
-    Builder {
-        name: "cuda_gpu_kern_sum",
-        description: "Kernels by name",
-        is_possible: |has| has.kernels,
-        needs: &super::schema::KERNELS,
-        build: cuda::kernel_sum,
-    },
-    Builder {
-        name: "cuda_gpu_kern_gb_sum",
-        description: "Kernels by name, grid and block",
-        is_possible: |has| has.kernels,
-        needs: &super::schema::KERNELS,
-        build: cuda::kernel_grid_sum,
-    },
-    Builder {
-        name: "cuda_gpu_kern_hist",
-        description: "Histogram of the times of each kernel",
-        is_possible: |has| has.kernels,
-        needs: &super::schema::KERNELS,
-        build: kernels::histogram,
-    },
-    Builder {
-        name: "cuda_gpu_kern_pace",
-        description: "From start to start of each kernel's instances",
-        is_possible: |has| has.kernels,
-        needs: &super::schema::KERNELS,
-        build: kernels::pace,
-    },
-    Builder {
-        name: "ncu_command",
-        description: "The command that measures the slowest kernel with Nsight Compute",
-        is_possible: |has| has.kernels,
-        needs: &super::schema::KERNELS,
-        build: kernels::ncu_command,
-    },
-    Builder {
-        name: "cuda_gpu_mem_time_sum",
-        description: "Copies and memory sets by time",
-        is_possible: |has| has.copies || has.sets,
-        needs: &super::schema::COPIES,
-        build: cuda::memory_time_sum,
-    },
-    Builder {
-        name: "cuda_gpu_mem_size_sum",
-        description: "Copies and memory sets by size",
-        is_possible: |has| has.copies || has.sets,
-        needs: &super::schema::COPIES,
-        build: cuda::memory_size_sum,
-    },
-    Builder {
-        name: "cuda_api_sync",
-        description: "Calls that wait until the GPU is done, the longest first",
-        is_possible: |has| has.calls,
-        needs: &super::schema::CALLS,
-        build: findings::api_sync,
-    },
-    Builder {
-        name: "cuda_memcpy_async",
-        description: "Asynchronous copies that wait, since their memory is pageable",
-        is_possible: |has| has.calls && has.copies,
-        needs: &super::schema::COPIES,
-        build: findings::copies_async,
-    },
-    Builder {
-        name: "cuda_memcpy_sync",
-        description: "Synchronous copies",
-        is_possible: |has| has.calls && has.copies,
-        needs: &super::schema::COPIES,
-        build: findings::copies_sync,
-    },
-    Builder {
-        name: "cuda_memset_sync",
-        description: "Synchronous memory sets of pinned or managed memory",
-        is_possible: |has| has.calls && has.sets,
-        needs: &super::schema::SETS,
-        build: findings::sets_sync,
-    },
-    Builder {
-        name: "gpu_gaps",
-        description: "Idle times of a GPU, the longest first",
-        is_possible: Content::operations,
-        needs: &super::schema::KERNELS,
-        build: gpu_time::gaps,
-    },
-    Builder {
-        name: "gpu_time_util",
-        description: "Share of the time in which a GPU was busy, in 30 parts of the capture",
-        is_possible: Content::operations,
-        needs: &super::schema::KERNELS,
-        build: gpu_time::utilization,
-    },
-    Builder {
-        name: "osrt_sum",
-        description: "Calls of the operating system's libraries by function",
-        is_possible: |has| has.waits,
-        needs: &super::schema::WAITS,
-        build: waits::sum,
-    },
-    Builder {
-        name: "osrt_waits",
-        description: "Waits in the operating system's libraries by thread and function",
-        is_possible: |has| has.waits,
-        needs: &super::schema::WAITS,
-        build: waits::by_thread,
-    },
+    Builder { name: VERDICT, description: "what the numbers mean, and the keys to change", needs: &[], make: Make::Verdict },
+    capture("stages", "jetwatch's stages: time, waiting, what they wait for, and the critical path", &[&[&NVTX]], |context| context.critical_path().table()),
+    capture("critical_path_calls", "The critical path by calls of CUDA and of the operating system's libraries", &[&[&WAITS, &CALLS], &[&NVTX]], path_calls::sum),
+    capture("nvtx_sum", "NVTX ranges by name and style", &[&[&NVTX]], ranges::sum),
+    capture("nvtx_pushpop_sum", "NVTX push/pop ranges by name", &[&[&NVTX]], ranges::push_pop_sum),
+    capture("nvtx_startend_sum", "NVTX start/end ranges by name", &[&[&NVTX]], ranges::start_end_sum),
+    capture("nvtx_pace", "From start to start of each range's instances on each thread", &[&[&NVTX]], ranges::pace),
+    capture("nvtx_source_sum", "NVTX ranges by source and name", &[&[&NVTX]], ranges::by_source),
+    capture("nvtx_gpu_proj_sum", "NVTX ranges projected onto the GPU, by name", &[&[&CALLS], &[&NVTX], OPERATIONS], projected::sum),
+    capture("nvtx_gpu_proj_trace", "NVTX ranges projected onto the GPU, each", &[&[&CALLS], &[&NVTX], OPERATIONS], projected::trace),
+    capture("nvtx_gpu_proj_pace", "From start to start of each projected range's instances on each thread", &[&[&CALLS], &[&NVTX], OPERATIONS], projected::pace),
+    capture("cuda_api_sum", "Calls of CUDA by function", &[&[&CALLS]], cuda::api_sum),
+    capture("cuda_gpu_kern_sum", "Kernels by name", &[&[&KERNELS]], cuda::kernel_sum),
+    capture("cuda_gpu_kern_gb_sum", "Kernels by name, grid and block", &[&[&KERNELS]], cuda::kernel_grid_sum),
+    capture("cuda_gpu_kern_hist", "Histogram of the times of each kernel", &[&[&KERNELS]], kernels::histogram),
+    capture("cuda_gpu_kern_pace", "From start to start of each kernel's instances", &[&[&KERNELS]], kernels::pace),
+    capture("ncu_command", "The command that measures the slowest kernel with Nsight Compute", &[&[&KERNELS]], kernels::ncu_command),
+    capture("cuda_gpu_mem_time_sum", "Copies and memory sets by time", &[&[&COPIES, &SETS]], cuda::memory_time_sum),
+    capture("cuda_gpu_mem_size_sum", "Copies and memory sets by size", &[&[&COPIES, &SETS]], cuda::memory_size_sum),
+    capture("cuda_api_sync", "Calls that wait until the GPU is done, the longest first", &[&[&CALLS]], findings::api_sync),
+    capture("cuda_memcpy_async", "Asynchronous copies that wait, since their memory is pageable", &[&[&COPIES], &[&CALLS]], findings::copies_async),
+    capture("cuda_memcpy_sync", "Synchronous copies", &[&[&COPIES], &[&CALLS]], findings::copies_sync),
+    capture("cuda_memset_sync", "Synchronous memory sets of pinned or managed memory", &[&[&SETS], &[&CALLS]], findings::sets_sync),
+    capture("gpu_gaps", "Idle times of a GPU, the longest first", &[OPERATIONS], gpu_time::gaps),
+    capture("gpu_time_util", "Share of the time in which a GPU was busy, in 30 parts of the capture", &[OPERATIONS], gpu_time::utilization),
+    capture("osrt_sum", "Calls of the operating system's libraries by function", &[&[&WAITS]], waits::sum),
+    capture("osrt_waits", "Waits in the operating system's libraries by thread and function", &[&[&WAITS]], waits::by_thread),
+    export("cpu_cores", "CPU cores: time with a traced thread, and idle time", &[&[&SCHEDULING]], |data| Ok(scheduling::cores(data.schedule()?))),
+    export("cpu_threads", "Threads: time on a CPU core, and time off it", &[&[&SCHEDULING]], |data| Ok(scheduling::threads(data.schedule()?, data.rows))),
+    export("cpu_functions", "Hot functions of call stack samples, by group of threads: self and total time", &[&[&SAMPLES], &[&SAMPLE_FRAMES]], samples::functions),
+    export("gpu_metric_util_sum", "Metrics that a GPU sampled: mean, minimum, maximum", &[&[&GPU_METRICS], &[&GPU_METRIC_NAMES]], gpu_metrics::sum),
+    export("gpu_metric_util", "The same in 30 parts of the capture", &[&[&GPU_METRICS], &[&GPU_METRIC_NAMES]], gpu_metrics::course),
 ];
 
 /// What was summed by key, with the sum of all.
