@@ -17,6 +17,7 @@ mod gpu_projection;
 mod html;
 mod input;
 mod input_files;
+mod interner;
 mod layers_json;
 mod metrics;
 mod on_demand;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Plot data of a capture: stage times, utilization over time, and a reduced timeline.
 
-use foldhash::HashMap;
 use serde::Serialize;
 
 use super::blocks::{Block, least, push_block};
 use super::capture::{Capture, Name};
+use super::interner::Interner;
 use super::on_demand::Schedule;
 use super::tables::AnalysisContext;
 
@@ -57,21 +57,7 @@ enum TrackKind {
 }
 
 /// Numbers of names with their sources.
-#[derive(Default)]
-struct Labels {
-    numbers: HashMap<(Name, u8), u32>,
-    list: Vec<(Name, u8)>,
-}
-
-impl Labels {
-    fn number(&mut self, name: Name, source: u8) -> u32 {
-        let list = &mut self.list;
-        *self.numbers.entry((name, source)).or_insert_with(|| {
-            list.push((name, source));
-            list.len() as u32 - 1
-        })
-    }
-}
+type Labels = Interner<(Name, u8)>;
 
 #[derive(Debug, Serialize)]
 struct Track {
@@ -147,19 +133,22 @@ impl Plot {
 
     /// Numbers names again: a capture has more of them than a page shows.
     fn retain_used_names(&mut self, capture: &Capture, labels: &Labels) {
-        let mut numbers = HashMap::default();
+        let mut used = Interner::default();
         for block in self.tracks.iter_mut().flat_map(|track| &mut track.blocks) {
-            let names = &mut self.names;
-            block.2 = *numbers.entry(block.2).or_insert_with(|| {
-                let (name, source) = labels.list[block.2 as usize];
-                let name = capture.name(name).to_owned();
-                names.push(match source {
-                    0 => name,
-                    source => format!("{name} ({})", capture.sources[usize::from(source)]),
-                });
-                names.len() as u32 - 1
-            });
+            block.2 = used.number(block.2);
         }
+        let names = used.keys.iter().map(|label| {
+            let (name, source) = labels.keys[*label as usize];
+            match source {
+                0 => capture.name(name).to_owned(),
+                _ => format!(
+                    "{} ({})",
+                    capture.name(name),
+                    capture.sources[usize::from(source)]
+                ),
+            }
+        });
+        self.names = names.collect();
     }
 }
 
@@ -170,27 +159,17 @@ type RowKey = (u16, TrackKind, u16);
 struct ThreadRows {
     least: i64,
     from: i64,
-    numbers: HashMap<RowKey, usize>,
-    rows: Vec<(RowKey, Vec<Block>)>,
-    /// The last row: events of one thread follow each other.
-    last: Option<usize>,
+    keys: Interner<RowKey>,
+    /// By the number of the key.
+    blocks: Vec<Vec<Block>>,
 }
 
 impl ThreadRows {
     fn push(&mut self, key: RowKey, start: i64, end: i64, name: u32) {
-        let number = match self.last {
-            Some(last) if self.rows[last].0 == key => last,
-            _ => {
-                let rows = &mut self.rows;
-                *self.numbers.entry(key).or_insert_with(|| {
-                    rows.push((key, Vec::new()));
-                    rows.len() - 1
-                })
-            }
-        };
-        self.last = Some(number);
+        let number = self.keys.number(key) as usize;
+        self.blocks.resize_with(self.keys.keys.len(), Vec::new);
         let event = (start - self.from, end - self.from, name);
-        push_block(&mut self.rows[number].1, event, self.least);
+        push_block(&mut self.blocks[number], event, self.least);
     }
 }
 
@@ -207,16 +186,15 @@ fn thread_tracks(
     let mut rows = ThreadRows {
         least: least((from, until)),
         from,
-        numbers: HashMap::default(),
-        rows: Vec::new(),
-        last: None,
+        keys: Interner::default(),
+        blocks: Vec::new(),
     };
     for at in &nesting.order {
         let level = nesting.level[*at as usize];
         if level < MAX_DEPTH {
             let range = &capture.ranges[*at as usize];
             let key = (range.thread, TrackKind::Ranges, level);
-            let label = labels.number(range.name, range.source);
+            let label = labels.number((range.name, range.source));
             rows.push(key, range.start, range.end, label);
         }
     }
@@ -227,7 +205,7 @@ fn thread_tracks(
         let level = nesting.level[projected.range as usize];
         if level < MAX_DEPTH {
             let key = (range.thread, TrackKind::Projected, level);
-            let label = labels.number(range.name, range.source);
+            let label = labels.number((range.name, range.source));
             rows.push(key, projected.start, projected.end, label);
         }
     }
@@ -236,15 +214,15 @@ fn thread_tracks(
     for thread in (0..=u16::MAX).take(capture.threads.len()) {
         for call in by_thread.cuda(capture, thread) {
             let key = (thread, TrackKind::CudaCalls, 0);
-            rows.push(key, call.start, call.end, labels.number(call.name, 0));
+            rows.push(key, call.start, call.end, labels.number((call.name, 0)));
         }
         for wait in by_thread.system(capture, thread) {
             let key = (thread, TrackKind::OsCalls, 0);
-            let label = labels.number(wait.name, 0);
+            let label = labels.number((wait.name, 0));
             rows.push(key, wait.start.max(from), wait.end.min(until), label);
         }
     }
-    let mut found = rows.rows;
+    let mut found: Vec<_> = rows.keys.keys.into_iter().zip(rows.blocks).collect();
     let title = |thread: u16| capture.threads[usize::from(thread)].title();
     found.sort_by_cached_key(|(key, _)| (title(key.0), *key));
     let has_ranges: Vec<u16> = found
@@ -295,7 +273,7 @@ fn stream_tracks(capture: &Capture, labels: &mut Labels, from: i64, until: i64) 
             });
         }
         if let Some(track) = tracks.last_mut() {
-            let label = labels.number(done.name, 0);
+            let label = labels.number((done.name, 0));
             let event = (done.start - from, done.end - from, label);
             push_block(&mut track.blocks, event, least);
         }

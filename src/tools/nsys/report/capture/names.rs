@@ -6,6 +6,7 @@ use jetwatch_telemetry::CATEGORY_OF_SOURCE;
 use rusqlite::Connection;
 
 use super::super::ReportError;
+use super::super::interner::Interner;
 use super::super::schema::{Export, STRINGS, THREADS};
 use super::{Name, Thread, ThreadIndex};
 
@@ -59,64 +60,32 @@ impl StringTable {
 
 /// Numbers for threads.
 #[derive(Debug, Default)]
-pub(super) struct Threads {
-    numbers: HashMap<i64, ThreadIndex>,
-    pub(super) globals: Vec<i64>,
-    /// The last result: rows of one thread are consecutive.
-    last: Option<(i64, ThreadIndex)>,
-}
+pub(super) struct Threads(Interner<i64>);
 
 impl Threads {
     /// The number of a thread; `None` beyond the 65 thousandth.
     pub(super) fn number(&mut self, global: i64) -> Option<ThreadIndex> {
-        if let Some((last, number)) = self.last
-            && last == global
-        {
-            return Some(number);
-        }
-        let number = match self.numbers.get(&global) {
-            Some(number) => *number,
-            None => {
-                let number = ThreadIndex::try_from(self.globals.len()).ok()?;
-                self.numbers.insert(global, number);
-                self.globals.push(global);
-                number
-            }
-        };
-        self.last = Some((global, number));
-        Some(number)
+        ThreadIndex::try_from(self.0.number(global)).ok()
+    }
+
+    /// The threads in the order of their numbers.
+    pub(super) fn globals(&self) -> &[i64] {
+        &self.0.keys
     }
 
     /// Numbers of `other`'s threads here.
     pub(super) fn merge(&mut self, other: &Self) -> Option<Vec<ThreadIndex>> {
-        other
-            .globals
-            .iter()
-            .map(|global| self.number(*global))
-            .collect()
+        let globals = other.globals().iter();
+        globals.map(|global| self.number(*global)).collect()
     }
 }
 
-/// What names a range: process, domain, and a registered text or one of its own.
+/// What names a range: process, domain, and a registered text or one of its own, which has a negative number here.
 #[derive(Debug, Default)]
 pub(super) struct RangeNames {
-    registered: HashMap<(i64, i64, i64), u32>,
-    own: HashMap<(i64, i64), HashMap<Vec<u8>, u32>>,
-    keys: Vec<Key>,
-    last: Option<((i64, i64, i64), u32)>,
-}
-
-#[derive(Debug)]
-struct Key {
-    process: i64,
-    domain: i64,
-    text: Text,
-}
-
-#[derive(Debug)]
-enum Text {
-    Registered(i64),
-    Inline(String),
+    keys: Interner<(i64, i64, i64)>,
+    own: HashMap<Vec<u8>, i64>,
+    own_texts: Vec<String>,
 }
 
 /// Bits of a thread's number that name its process on its machine, as nsys compares them.
@@ -125,40 +94,22 @@ const PROCESS: i64 = 0x0000_ffff_ff00_0000;
 impl RangeNames {
     /// A number for a range with a registered text.
     pub(super) fn registered(&mut self, global: i64, domain: i64, text: i64) -> u32 {
-        let key = (global & PROCESS, domain, text);
-        if let Some((last, number)) = self.last
-            && last == key
-        {
-            return number;
-        }
-        let next = self.keys.len() as u32;
-        let number = *self.registered.entry(key).or_insert(next);
-        if number == next {
-            self.keys.push(Key {
-                process: key.0,
-                domain,
-                text: Text::Registered(text),
-            });
-        }
-        self.last = Some((key, number));
-        number
+        self.keys.number((global & PROCESS, domain, text))
     }
 
     /// A number for a range with a text of its own.
     pub(super) fn inline(&mut self, global: i64, domain: i64, text: &[u8]) -> u32 {
-        let process = global & PROCESS;
-        let texts = self.own.entry((process, domain)).or_default();
-        if let Some(number) = texts.get(text) {
-            return *number;
-        }
-        let number = self.keys.len() as u32;
-        texts.insert(text.to_vec(), number);
-        self.keys.push(Key {
-            process,
-            domain,
-            text: Text::Inline(String::from_utf8_lossy(text).into_owned()),
-        });
-        number
+        let id = match self.own.get(text) {
+            Some(id) => *id,
+            None => {
+                let id = !(self.own_texts.len() as i64);
+                self.own.insert(text.to_vec(), id);
+                self.own_texts
+                    .push(String::from_utf8_lossy(text).into_owned());
+                id
+            }
+        };
+        self.registered(global, domain, id)
     }
 
     /// Appends the names to `list` with their domains before them, as nsys writes them, equal ones once; returns the name of each number.
@@ -169,13 +120,13 @@ impl RangeNames {
         list: &mut Vec<String>,
     ) -> Vec<Name> {
         let mut known: HashMap<String, Name> = HashMap::default();
-        let mut names = Vec::with_capacity(self.keys.len());
-        for key in self.keys {
-            let text = match key.text {
-                Text::Registered(id) => list[texts.name(id) as usize].clone(),
-                Text::Inline(text) => text,
+        let mut names = Vec::with_capacity(self.keys.keys.len());
+        for (process, domain, text) in self.keys.keys {
+            let text = match usize::try_from(!text) {
+                Ok(own) => self.own_texts[own].clone(),
+                Err(_) => list[texts.name(text) as usize].clone(),
             };
-            let name = match domains.get(&(key.process, key.domain)) {
+            let name = match domains.get(&(process, domain)) {
                 Some(domain) => format!("{domain}:{text}"),
                 None => text,
             };
@@ -194,8 +145,7 @@ impl RangeNames {
 #[derive(Debug, Default)]
 pub(super) struct Categories {
     names: HashMap<(i64, i64, i64), String>,
-    numbers: HashMap<(i64, i64, i64), u8>,
-    last: Option<((i64, i64, i64), u8)>,
+    numbers: Interner<(i64, i64, i64)>,
 }
 
 impl Categories {
@@ -207,30 +157,18 @@ impl Categories {
 
     /// A number for a category, from 1; 0 beyond the 255th.
     pub(super) fn number(&mut self, global: i64, domain: i64, category: i64) -> u8 {
-        let key = (global & PROCESS, domain, category);
-        if let Some((last, number)) = self.last
-            && last == key
-        {
-            return number;
-        }
-        let next = u8::try_from(self.numbers.len() + 1);
-        let number = match (self.numbers.get(&key), next) {
-            (Some(number), _) => *number,
-            (None, Ok(next)) => *self.numbers.entry(key).or_insert(next),
-            (None, Err(_)) => 0,
-        };
-        self.last = Some((key, number));
-        number
+        let number = self.numbers.number((global & PROCESS, domain, category));
+        u8::try_from(number + 1).unwrap_or(0)
     }
 
     /// Names of sources, the first of which stands for none, and the source of each number.
     pub(super) fn sources(self) -> (Vec<String>, Vec<u8>) {
         let mut sources = vec![String::new()];
-        let mut of_category = vec![0; self.numbers.len() + 1];
-        let mut numbers: Vec<_> = self.numbers.into_iter().collect();
-        numbers.sort_by_key(|(_, number)| *number);
-        for (key, number) in numbers {
-            let name = self.names.get(&key).map(String::as_str).unwrap_or_default();
+        let mut of_category = vec![0];
+        for key in self.numbers.keys.iter().take(usize::from(u8::MAX)) {
+            let place = of_category.len();
+            of_category.push(0);
+            let name = self.names.get(key).map(String::as_str).unwrap_or_default();
             let Some(source) = name.strip_prefix(CATEGORY_OF_SOURCE) else {
                 continue;
             };
@@ -239,7 +177,7 @@ impl Categories {
                 sources.push(source.to_owned());
                 sources.len() - 1
             });
-            of_category[usize::from(number)] = u8::try_from(index).unwrap_or(0);
+            of_category[place] = u8::try_from(index).unwrap_or(0);
         }
         (sources, of_category)
     }

@@ -124,7 +124,7 @@ fn assemble(
         threads: named_threads(
             export,
             connection,
-            &threads.globals,
+            threads.globals(),
             ranges.thread_names,
             texts,
             &names,

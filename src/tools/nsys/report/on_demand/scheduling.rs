@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use super::super::ReportError;
 use super::super::blocks::{Block, least, push_block};
 use super::super::capture::TimeWindow;
+use super::super::interner::Interner;
 use super::super::schema::SCHEDULING;
 use super::super::summary_stats::share_of;
 use super::super::table::Table;
@@ -43,7 +44,7 @@ struct Core {
     blocks: Vec<Block>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Default, Clone)]
 struct Scheduled {
     global: i64,
     first: i64,
@@ -135,9 +136,9 @@ struct Reader {
     window: TimeWindow,
     least: i64,
     span: Option<(i64, i64)>,
-    places: HashMap<i64, u32>,
+    places: Interner<i64>,
     threads: Vec<Scheduled>,
-    core_places: HashMap<i64, usize>,
+    core_places: Interner<i64>,
     cores: Vec<Core>,
     waits: CoreWaits,
 }
@@ -151,20 +152,13 @@ impl Reader {
         global: i64,
         state: Option<i64>,
     ) -> bool {
-        let next = self.threads.len() as u32;
-        let place = *self.places.entry(global).or_insert(next);
-        if place == next {
+        let place = self.places.number(global);
+        if place as usize == self.threads.len() {
             self.threads.push(Scheduled {
                 global,
                 first: at,
                 last: at,
-                running: 0,
-                runs: 0,
-                longest_off: 0,
-                open: None,
-                last_core: None,
-                moves: 0,
-                off_state: None,
+                ..Scheduled::default()
             });
         }
         let last = self.threads[place as usize].last;
@@ -175,14 +169,14 @@ impl Reader {
             Some((first, last)) => (first.min(at), last.max(at)),
             None => (at, at),
         });
-        let cores = &mut self.cores;
-        let core = *self.core_places.entry(core).or_insert_with(|| {
-            cores.push(Core {
-                number: core,
+        let number = core;
+        let core = self.core_places.number(number) as usize;
+        if core == self.cores.len() {
+            self.cores.push(Core {
+                number,
                 ..Core::default()
             });
-            cores.len() - 1
-        });
+        }
         if begins {
             let thread = &mut self.threads[place as usize];
             if thread.open.is_none() && thread.runs > 0 {
