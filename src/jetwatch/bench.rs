@@ -13,13 +13,16 @@ use clap::{Args, ValueEnum};
 
 use jetwatch_bench::{self as bench, BenchOptions, BenchStage, ChildRun, RunPlan, StreamGoal};
 use jetwatch_config::{Config, MAX_SOURCES};
-use jetwatch_nsys::report::run_findings;
+use jetwatch_nsys::report::{VERDICT, analyze_measurement, run_findings};
 use jetwatch_pipeline::Pipeline;
 use jetwatch_platform::tune::{self, ClockBoost};
 use jetwatch_platform::{Machine, SysRoot};
 use jetwatch_telemetry::{self as telemetry, StopToken};
 
 use super::{Exit, parse_duration, progress, signals};
+
+/// Maximum number of rows of a table; `jetwatch report --rows` shows more.
+const MAX_ROWS: usize = 60;
 
 /// Arguments of `jetwatch bench`.
 #[derive(Debug, Args)]
@@ -171,7 +174,8 @@ pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
         if args.json {
             println!("{:#}", found.document);
         } else {
-            println!("{}", bench::layers_table(&found.document));
+            println!("{}\n", bench::layers_summary(&found.document));
+            print_tables(&found.path, &found.document)?;
             println!("Written: {}", found.path.display());
         }
         return Ok(Exit::Success);
@@ -233,8 +237,11 @@ fn run_once(args: &BenchArgs, options: &BenchOptions, config: Config) -> anyhow:
     if args.json {
         println!("{}", serde_json::to_string_pretty(&found.speed)?);
     } else if !args.one_of_several {
-        println!("{}", bench::run_table(&found.document, &found.speed));
-        print_verdict(&found.document);
+        let findings = print_tables(&found.path, &found.document)?;
+        println!("{}", bench::run_summary(&found.document, &found.speed));
+        for finding in findings {
+            print!("\n{finding}");
+        }
         println!("Written: {}", found.path.display());
     }
     Ok(match found.has_failed_sources {
@@ -243,13 +250,16 @@ fn run_once(args: &BenchArgs, options: &BenchOptions, config: Config) -> anyhow:
     })
 }
 
-/// What limits the run.
-fn print_verdict(document: &serde_json::Value) {
-    let run = document.get("run");
-    let findings = run.map(|run| run_findings(run, document.get("meta")));
-    for finding in findings.into_iter().flatten() {
-        print!("\n{}", finding.to_text());
+/// The tables of a document that was written to `path`, as `jetwatch report` has them; returns the findings of its verdict.
+fn print_tables(path: &Path, document: &serde_json::Value) -> anyhow::Result<Vec<String>> {
+    let found = analyze_measurement(path, document, "")?;
+    for mut table in found.tables {
+        if table.name != VERDICT {
+            table.truncate(MAX_ROWS);
+            println!("{}", table.to_text());
+        }
     }
+    Ok(found.verdict.unwrap_or_default())
 }
 
 /// What limits each step of an ablation, by the rules of the verdict on its first run.
@@ -289,7 +299,9 @@ fn run_series(
     if args.json {
         println!("{:#}", found.document);
     } else {
-        println!("{}", found.table);
+        for finding in print_tables(&found.path, &found.document)? {
+            print!("{finding}");
+        }
         if options.ablation {
             print_step_limits(&found.document);
         }

@@ -52,7 +52,7 @@ fn benchmark_json_has_both_cv_cuda_layouts() {
     let setup = setup();
     let (code, printed, aside) = bench(&setup, "--batches 4 --warmup 1 --set batch_size=2");
     assert_eq!(code, Some(0), "{aside}");
-    assert_has!(printed => "End to end", "network alone", "  infer");
+    assert_has!(printed => "End to end", "network alone", "  jetwatch/detect/infer ");
     let result = json(&setup.path("out/benchmark.json"));
     let mut lines = Vec::new();
     for part in ["data", "mean_data", "data_stats_minus_warmup"] {
@@ -168,7 +168,7 @@ fn each_bench_stage_runs_alone() {
         assert_eq!(names, [level, range], "{part}");
         assert_eq!(ranges[1]["with_warmup"]["items"], 40, "{part}");
         // Scaling by elements is no part of the batches.
-        let is_row = |line: &str| line.starts_with("scale ");
+        let is_row = |line: &str| line.starts_with("  scale ");
         assert_eq!(printed.lines().any(is_row), part == "scale", "{printed}");
     }
 }

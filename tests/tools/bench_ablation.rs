@@ -68,8 +68,8 @@ fn each_step_turns_one_key_of_the_configuration_on() {
         assert!(step["explanation"]["parts"].is_array(), "{step}");
     }
     assert_has!(output =>
-        "1 first values", "  detector.workers=1", "  detector.batch_size=1", "  detector.interval=0", "2 detector.workers=2",
-        "4 detector.interval=3", "to the first", "not explained", "What limits each step:");
+        "1 first values", "detector.workers=1; detector.batch_size=1; detector.interval=0", "2 detector.workers=2",
+        "4 detector.interval=3", "Of the First", "not explained", "What limits each step:");
 }
 
 /// The gain of a step: by CPU time where other programs disturbed the runs.

@@ -204,7 +204,7 @@ fn a_sweep_of_a_secondary_network_shows_crops_and_fill_up_to_256() {
         "secondary[0].batch_size=3,256",
     ];
     let printed = success(&bench(&setup, &sweep));
-    assert_has!(printed => "crops/s", "dropped crops", "fill", "wait, ms", "suggested batch size");
+    assert_has!(printed => "Crops/s", "Dropped Crops", "Fill", "Wait, ms", "Suggested Batch Size");
     let series = json(&setup.path("out/series.json"));
     assert_eq!(series["kind"], "sweep");
     for (point, size) in [(0, 3.0), (1, 256.0)] {

@@ -7,19 +7,14 @@ use std::path::PathBuf;
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use jetwatch_config::Config;
-use jetwatch_tables::TextTable;
-
 use super::BenchOptions;
 use super::detector_only::profile_layers;
 use super::output::write;
 use super::system_info::SystemObserver;
+use jetwatch_config::Config;
 
 /// The name of the result.
 const FILE: &str = "layers.json";
-
-/// Number of layers in the table; the file has all.
-const MAX_ROWS: usize = 60;
 
 /// Measured layers.
 #[derive(Debug)]
@@ -74,9 +69,9 @@ pub fn measure_layers(args: &BenchOptions, config: &Config) -> anyhow::Result<La
     Ok(LayerRun { document, path })
 }
 
-/// The document of [`measure_layers`] as a table for a terminal, the slowest layer first.
+/// What [`measure_layers`] found, in lines above the tables of the report.
 #[must_use]
-pub fn layers_table(document: &Value) -> String {
+pub fn layers_summary(document: &Value) -> String {
     let text = |layer: &Value, key: &str| layer[key].as_str().unwrap_or_default().to_owned();
     let share = |layer: &Value| layer["share"].as_f64().unwrap_or_default();
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
@@ -111,22 +106,6 @@ pub fn layers_table(document: &Value) -> String {
             named.collect::<Vec<_>>().join(", ")
         ));
     }
-    lines.push(String::new());
-    let table = TextTable::of(&layers[..layers.len().min(MAX_ROWS)])
-        .right("ms", |layer| {
-            format!("{:.3}", layer["mean_ms"].as_f64().unwrap_or_default())
-        })
-        .right("share", |layer| percent(share(layer)))
-        .left("precision", |layer| text(layer, "precision"))
-        .left("device", |layer| text(layer, "device"))
-        .left("type", |layer| text(layer, "type"))
-        .left("layer", |layer| text(layer, "layer"))
-        .build();
-    lines.extend(table.lines());
-    if let Some(rest) = layers.get(MAX_ROWS..).filter(|rest| !rest.is_empty()) {
-        let sum: f64 = rest.iter().map(share).sum();
-        lines.push(format!("and {} more layers, {}", rest.len(), percent(sum)));
-    }
     lines.join("\n")
 }
 
@@ -135,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_sums_precisions_and_limits_rows() {
+    fn precisions_devices_and_types_are_summed() {
         let mut layers = vec![
             json!({"layer": "stem + relu", "type": "CaskConvolution", "precision": "int8", "device": "GPU", "mean_ms": 0.6, "share": 0.6}),
         ];
@@ -143,7 +122,7 @@ mod tests {
             json!({"layer": format!("l{at}"), "type": "", "precision": "fp16", "device": "DLA", "mean_ms": 0.005, "share": 0.005})
         }));
         let document = json!({"runs": 7, "mean_ms": 1.0, "layers": layers});
-        let text = layers_table(&document);
+        let text = layers_summary(&document);
         assert!(
             text.starts_with("Layers:    81, 1.000 ms for one frame, mean of 7 runs\n"),
             "{text}"
@@ -151,10 +130,8 @@ mod tests {
         for line in [
             "Precision: int8 60.0 %, fp16 40.0 %\n",
             "Device:    GPU 60.0 %, DLA 40.0 %\n",
-            "\n0.600  60.0 %  int8       GPU     CaskConvolution  stem + relu\n",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
-        assert!(text.ends_with("and 21 more layers, 10.5 %"), "{text}");
     }
 }

@@ -37,7 +37,7 @@ mod trace_stats;
 
 pub use cores::pin;
 pub use detector_only::{DetectorAlone, bench_detector};
-pub use layers::{LayerRun, layers_table, measure_layers};
+pub use layers::{LayerRun, layers_summary, measure_layers};
 pub use options::{BenchOptions, DEFAULT_FRAMES, StreamGoal};
 pub use output::prepare_folder;
 pub use processes::{ChildRun, end_with_parent};
@@ -45,7 +45,7 @@ pub use results::SeriesResult;
 pub use run::{SingleRun, Speed, measure_pipeline, measure_stage};
 pub use series::RunPlan;
 pub use single_stage::BenchStage;
-pub use table::run_table;
+pub use table::run_summary;
 
 use aggregate::mean;
 use benchmark_json::document;

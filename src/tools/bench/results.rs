@@ -66,8 +66,6 @@ pub(super) struct RunResult {
 pub struct SeriesResult {
     /// As it was written.
     pub document: Value,
-    /// The document as a table.
-    pub table: String,
     /// The file that holds the document.
     pub path: PathBuf,
     /// A summary of failed runs.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use jetwatch_tables::TextTable;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -107,42 +106,6 @@ pub(super) fn secondary_results<'d>(
     joined
 }
 
-/// A row for each network of each point; empty where there is none.
-pub(super) fn secondary_table<'p>(
-    points: impl Iterator<Item = (&'p str, &'p [SecondaryResult])>,
-) -> Vec<String> {
-    let rows = points.flat_map(|(point, networks)| {
-        let point = if point.is_empty() { "run" } else { point };
-        networks.iter().map(move |network| (point, network))
-    });
-    let rows: Vec<(&str, &SecondaryResult)> = rows.collect();
-    if rows.is_empty() {
-        return Vec::new();
-    }
-    let table = TextTable::of(&rows)
-        .left("point", |(point, _)| *point)
-        .left("secondary network", |(_, it)| it.name.as_str())
-        .right("crops/s", |(_, it)| format!("{:.1}", it.crops_per_s))
-        .right("crops/frame", |(_, it)| {
-            format!("{:.2}", it.crops_per_frame)
-        })
-        .right("dropped crops", |(_, it)| {
-            format!("{:.0} ({:.1} %)", it.dropped_crops, it.dropped_percent)
-        })
-        .right("batch size", |(_, it)| format!("{:.0}", it.batch_size))
-        .right("crops in a batch", |(_, it)| {
-            format!("{:.1}", it.mean_batch)
-        })
-        .right("fill", |(_, it)| format!("{:.0} %", it.fill_percent))
-        .right("wait, ms", |(_, it)| format!("{:.2}", it.wait_ms))
-        .right("infer, ms", |(_, it)| format!("{:.2}", it.infer_ms))
-        .right("suggested batch size", |(_, it)| {
-            format!("{:.0}", it.suggested_batch_size)
-        })
-        .build();
-    table.lines().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -166,12 +129,6 @@ mod tests {
         );
         assert_eq!((network.fill_percent, network.wait_ms), (75.0, 2.5));
         assert_eq!(SecondaryResult::of_run(&json!({})), []);
-        let lines = secondary_table([("", found.as_slice())].into_iter());
-        assert!(
-            lines[1].starts_with("run") && lines[1].contains("100 (25.0 %)"),
-            "{lines:?}"
-        );
-        assert!(secondary_table(std::iter::empty()).is_empty());
     }
 
     #[test]

@@ -25,7 +25,7 @@ use super::secondary::{SecondaryResult, secondary_results};
 use super::stream_series::run_streams;
 use super::streams::copy_sources;
 use super::system_info::machine_of;
-use super::{BenchOptions, Comparison, Noise, RunCost, Statistics, ablation, cartesian, table};
+use super::{BenchOptions, Comparison, Noise, RunCost, Statistics, ablation, cartesian};
 
 /// All runs of this call.
 pub struct RunPlan<'a> {
@@ -140,12 +140,10 @@ impl<'a> RunPlan<'a> {
             "processes": self.args.processes,
             "gpus": self.args.gpus,
         });
-        let mut table = table::of_series(&results);
         if self.args.ablation {
             let steps = ablation::gains(&results, &self.points[0].varied);
             document["kind"] = json!("ablation");
             document["ablation"] = json!({ "steps": steps });
-            table = table::of_ablation(&steps, &results);
         }
         let verdict = match (&comparison, self.points.as_slice()) {
             (Some(comparison), [first, second]) => {
@@ -161,7 +159,6 @@ impl<'a> RunPlan<'a> {
             _ => best_point::describe(&results),
         };
         document["verdict"] = json!(verdict);
-        table.extend(verdict.map(|text| format!("\n{text}")));
         let path = self.args.output.join(SERIES);
         write(&path, &document)?;
         let runs = || results.iter().flat_map(|point| &point.runs);
@@ -177,7 +174,6 @@ impl<'a> RunPlan<'a> {
         });
         Ok(SeriesResult {
             document,
-            table,
             path,
             failure,
         })

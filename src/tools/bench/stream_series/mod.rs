@@ -18,7 +18,7 @@ use crate::system_info::machine_of;
 use crate::{BenchOptions, StreamGoal};
 
 /// One trial of the search.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Trial {
     /// Number of streams.
     pub(super) streams: usize,
@@ -111,7 +111,6 @@ pub(crate) fn run_streams(
     write(&path, &document)?;
     Ok(SeriesResult {
         document,
-        table: text::summary(&trials, fit.as_ref(), &verdict),
         path,
         failure: None,
     })
@@ -199,20 +198,9 @@ impl Trial {
     fn failed(streams: usize, folder: std::path::PathBuf, error: String) -> Self {
         Self {
             streams,
-            has_kept_up: false,
             shortfall: Some(error),
-            fps: 0.0,
-            dropped: 0,
-            received: 0,
-            late: 0,
-            dropped_crops: 0,
-            latency_mean_ms: None,
-            latency_median_ms: 0.0,
-            latency_p95_ms: 0.0,
-            latency_max_ms: 0.0,
-            occupancy: None,
             folder,
-            result: None,
+            ..Self::default()
         }
     }
 
@@ -242,14 +230,9 @@ impl Trial {
             latency_median_ms: longest(|latency| latency.median_ms),
             latency_p95_ms: longest(|latency| latency.p95_ms),
             latency_max_ms: longest(|latency| latency.max_ms),
-            occupancy: None,
             folder,
             result: Some(result),
+            ..Self::default()
         }
-    }
-
-    /// Share of the received frames that were dropped or late, in percent.
-    pub(super) fn lost_percent(&self) -> f64 {
-        100.0 * (self.dropped + self.late) as f64 / self.received.max(1) as f64
     }
 }

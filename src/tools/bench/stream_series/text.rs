@@ -2,13 +2,9 @@
 //! Trials of streams as text for a terminal: a table of the trials with bars, the streams of the answer, and the answer.
 
 use jetwatch_platform::Occupancy;
-use jetwatch_tables::TextTable;
 
 use super::Trial;
 use crate::streams::{Limit, StreamFit};
-
-/// Length of the longest bar.
-const BAR: f64 = 30.0;
 
 /// A line about one trial.
 pub(super) fn trial(trial: &Trial) -> String {
@@ -43,18 +39,6 @@ fn disturbance<'t>(trials: impl Iterator<Item = &'t Trial>) -> Option<&'t Occupa
     taken.max_by(|a, b| a.foreign_share().total_cmp(&b.foreign_share()))
 }
 
-/// The tables of a series of trials, and the `verdict`.
-pub(super) fn summary(trials: &[Trial], fit: Option<&StreamFit>, verdict: &str) -> String {
-    let mut lines = vec![trial_table(trials)];
-    let shown = fit.map_or_else(|| trials[0].streams, |fit| fit.streams);
-    if let Some(trial) = trials.iter().rfind(|trial| trial.streams == shown) {
-        lines.push(String::new());
-        lines.push(stream_table(trial));
-    }
-    lines.push(format!("\n{verdict}"));
-    lines.join("\n")
-}
-
 /// How many streams fit, and what limits more of them; `rate`: frames per second of one stream.
 pub(super) fn verdict(
     trials: &[Trial],
@@ -72,89 +56,6 @@ pub(super) fn verdict(
         }
     }
     lines.join("\n")
-}
-
-/// A row for each number of streams, over its trials.
-fn trial_table(trials: &[Trial]) -> String {
-    let mut counts: Vec<usize> = trials.iter().map(|trial| trial.streams).collect();
-    counts.sort_unstable();
-    counts.dedup();
-    let own = |count: &usize| {
-        let own = trials.iter().filter(|trial| trial.streams == *count);
-        own.collect::<Vec<&Trial>>()
-    };
-    let rows: Vec<Vec<&Trial>> = counts.iter().map(own).collect();
-    let mean = |own: &[&Trial], number: fn(&Trial) -> f64| {
-        own.iter().map(|trial| number(trial)).sum::<f64>() / own.len().max(1) as f64
-    };
-    let sum = |own: &[&Trial], number: fn(&Trial) -> u64| {
-        own.iter()
-            .map(|trial| number(trial))
-            .sum::<u64>()
-            .to_string()
-    };
-    let table = TextTable::of(&rows)
-        .right("streams", |own| own[0].streams.to_string())
-        .right("trials without drops", |own| {
-            let passed = own.iter().filter(|trial| trial.has_kept_up).count();
-            format!("{passed} of {}", own.len())
-        })
-        .right("frames/s", |own| {
-            format!("{:.1}", mean(own, |trial| trial.fps))
-        })
-        .right("dropped", |own| sum(own, |trial| trial.dropped))
-        .right("late", |own| sum(own, |trial| trial.late))
-        .right("latency, ms", |own| {
-            format!("{:.1}", mean(own, |trial| trial.latency_median_ms))
-        })
-        .right("95 %", |own| {
-            format!("{:.1}", mean(own, |trial| trial.latency_p95_ms))
-        })
-        .right("longest", |own| {
-            let longest = own.iter().map(|trial| trial.latency_max_ms);
-            format!("{:.1}", longest.fold(0.0, f64::max))
-        })
-        .right("CPU of others", |own| {
-            let shares = own.iter().filter_map(|trial| trial.occupancy.as_ref());
-            let mean = jetwatch_types::mean(shares.map(Occupancy::foreign_share));
-            mean.map_or_else(|| "-".to_owned(), |share| format!("{:.0} %", share * 100.0))
-        })
-        .right("dropped or late", |own| {
-            format!("{:.2} %", mean(own, Trial::lost_percent))
-        })
-        .left("", |own| {
-            let length = mean(own, Trial::lost_percent) / 100.0 * BAR;
-            "#".repeat(length.ceil().clamp(0.0, BAR) as usize)
-        })
-        .build();
-    table.lines().collect::<Vec<_>>().join("\n")
-}
-
-/// A row for each stream of a trial.
-fn stream_table(trial: &Trial) -> String {
-    let ms = |of: Option<f64>| of.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1}"));
-    let sources = trial
-        .result
-        .as_ref()
-        .map(|result| result.sources.as_slice());
-    let table = TextTable::of(sources.unwrap_or_default())
-        .left("stream", |source| source.name.as_str())
-        .right("frames/s", |source| format!("{:.1}", source.fps))
-        .right("frames", |source| source.processed.to_string())
-        .right("without inference", |source| source.skipped.to_string())
-        .right("dropped", |source| source.dropped.to_string())
-        .right("late", |source| source.late.to_string())
-        .right("latency, ms", |source| {
-            ms(source.latency.map(|latency| latency.median_ms))
-        })
-        .right("95 %", |source| {
-            ms(source.latency.map(|latency| latency.p95_ms))
-        })
-        .right("longest", |source| {
-            ms(source.latency.map(|latency| latency.max_ms))
-        })
-        .build();
-    table.lines().collect::<Vec<_>>().join("\n")
 }
 
 /// The answer, and how sure it is.
@@ -275,22 +176,16 @@ mod tests {
             from: 2,
             to: 2,
         };
-        let whole = |trials: &[Trial], fit: &StreamFit, rate| {
-            summary(trials, Some(fit), &verdict(trials, Some(fit), rate, None))
-        };
+        let whole =
+            |trials: &[Trial], fit: &StreamFit, rate| verdict(trials, Some(fit), rate, None);
         let text = whole(&trials, &fit, Some(10.0));
         for wanted in [
             "2 streams of 10.0 frames/s fit: 2 of 2 trials without drops; with 3, 0 of 2",
             "No drop in 400 frames of 2 streams: with 95 % confidence fewer than 0.75 % are dropped",
-            "50.00 %  ###############",
-            "cam-2",
         ] {
             assert!(text.contains(wanted), "{wanted} is not in\n{text}");
         }
-        assert!(
-            !text.contains("contradict") && !text.contains("cam-3"),
-            "{text}"
-        );
+        assert!(!text.contains("contradict"), "{text}");
         fit.to = 4;
         let text = whole(&trials, &fit, None);
         assert!(text.contains("between 2 and 4 streams"), "{text}");

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::ReportError;
 use super::advice::{Finding, advise};
 use super::benchmark::Benchmark;
@@ -103,10 +105,8 @@ pub fn analyze(
 ) -> Result<Analysis, ReportError> {
     match open(path, request.nsys)? {
         Input::Benchmark { bytes } => {
-            let mut analysis = of_measurement(path, &bytes, title)?;
-            title.clone_into(&mut analysis.title);
-            analysis.version.clone_from(&analysis.summary.version);
-            Ok(analysis)
+            let document = parse_measurement(path, &bytes)?;
+            analyze_measurement(path, &document, title)
         }
         Input::Export {
             path: exported,
@@ -121,35 +121,50 @@ pub fn analyze(
     }
 }
 
-/// Of a file that `jetwatch bench` has written.
-fn of_measurement(path: &Path, bytes: &[u8], title: &str) -> Result<Analysis, ReportError> {
-    if let Some(series) = Series::parse(path, bytes)? {
-        return Ok(Analysis {
-            tables: series.tables(),
-            verdict: Some(series.findings()).filter(|findings| !findings.is_empty()),
-            summary: series.summary(title),
-            series: Some(series),
-            ..Analysis::default()
-        });
+/// The JSON of a file that `jetwatch bench` has written.
+pub(super) fn parse_measurement(path: &Path, bytes: &[u8]) -> Result<Value, ReportError> {
+    serde_json::from_slice(bytes).map_err(|error| ReportError::Benchmark {
+        path: path.to_owned(),
+        reason: format!(
+            "it is not complete JSON ({error}): the benchmark was interrupted; run it again"
+        ),
+    })
+}
+
+/// Analyzes what `jetwatch bench` has measured; `path` is the file that holds it.
+///
+/// # Errors
+/// It is no measurement, or was interrupted.
+pub fn analyze_measurement(
+    path: &Path,
+    document: &Value,
+    title: &str,
+) -> Result<Analysis, ReportError> {
+    let of = |summary: ReportSummary, tables, verdict, series| Analysis {
+        title: title.to_owned(),
+        version: summary.version.clone(),
+        tables,
+        verdict,
+        summary,
+        series,
+        ..Analysis::default()
+    };
+    if let Some(series) = Series::parse(path, document)? {
+        let findings = Some(series.findings()).filter(|findings| !findings.is_empty());
+        let (summary, tables) = (series.summary(title), series.tables());
+        return Ok(of(summary, tables, findings, Some(series)));
     }
-    if let Some(layers) = Layers::parse(path, bytes)? {
-        return Ok(Analysis {
-            tables: layers.tables(),
-            summary: layers.summary(title),
-            ..Analysis::default()
-        });
+    if let Some(layers) = Layers::parse(path, document)? {
+        let tables = layers.tables();
+        return Ok(of(layers.summary(title), tables, None, None));
     }
-    let benchmark = Benchmark::parse(path, bytes)?;
+    let benchmark = Benchmark::parse(path, document)?;
     let mut tables = benchmark.tables();
     let findings = benchmark.findings();
     tables.extend(findings.filter(|all| !all.is_empty()).map(advice_table));
     let words = |all: &[Finding]| all.iter().map(|f| f.to_text()).collect();
-    Ok(Analysis {
-        tables,
-        verdict: findings.map(words),
-        summary: benchmark.summary(title),
-        ..Analysis::default()
-    })
+    let verdict = findings.map(words);
+    Ok(of(benchmark.summary(title), tables, verdict, None))
 }
 
 fn analyze_export(

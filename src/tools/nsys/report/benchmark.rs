@@ -12,20 +12,19 @@ mod work;
 
 use std::path::Path;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use jetwatch_telemetry::Stage;
 use jetwatch_types::{mean, standard_deviation};
 
 use self::batches::Level;
 use super::ReportError;
 use super::advice::{Finding, advise};
-use super::metrics::{CaptureMetrics, RunNotes};
-use super::run_tables::run_tables;
+use super::metrics::{CaptureMetrics, RunNotes, StageNotes};
+use super::run_tables::{MS, elements, run_tables};
 use super::summary::{Load, Outliers, RangeSummary, ReportSummary, Throughput, Workload, outliers};
 use super::table::Table;
-
-/// Milliseconds to ns.
-const MS: f64 = 1e6;
 
 /// A parsed benchmark.
 #[derive(Debug)]
@@ -39,6 +38,7 @@ pub(super) struct Benchmark {
     findings: Option<Vec<Finding>>,
     /// What its run states beside the times of stages.
     run: RunNotes,
+    stages: Vec<StageNotes>,
 }
 
 /// One range: its path, and its times in ms.
@@ -62,53 +62,52 @@ struct Statistics {
     min: Option<f64>,
     max: Option<f64>,
     deviation: Option<f64>,
+    percentile_99: Option<f64>,
     count: Option<f64>,
 }
 
 impl Benchmark {
     /// Parses a file. Fails if it is not a benchmark, or has no batch after the warm-up.
-    pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Self, ReportError> {
+    pub(super) fn parse(path: &Path, value: &Value) -> Result<Self, ReportError> {
         let wrong = |reason: String| ReportError::Benchmark {
             path: path.to_owned(),
             reason,
         };
-        let value: Value = serde_json::from_slice(bytes).map_err(|error| {
-            wrong(format!(
-                "it is not complete JSON ({error}): the benchmark was interrupted; run it again"
-            ))
-        })?;
         let object = value
             .as_object()
             .ok_or_else(|| wrong("it is not a JSON object".to_owned()))?;
         let sets = ["data_stats_minus_warmup", "mean_data", "data_mean", "data"];
-        let set = sets
-            .into_iter()
-            .find(|set| object.contains_key(*set))
-            .ok_or_else(|| {
-                let found: Vec<&str> = object.keys().take(8).map(String::as_str).collect();
-                wrong(format!(
-                    "found the keys {}, expected {} of a benchmark",
-                    if found.is_empty() {
-                        "none".to_owned()
-                    } else {
-                        found.join(", ")
-                    },
-                    sets.join(" or ")
-                ))
-            })?;
+        let set = sets.into_iter().find(|set| object.contains_key(*set));
         let mut ranges = Vec::new();
-        let tree = object[set].as_object().ok_or_else(|| {
-            wrong(format!(
-                "{set} is {}, expected an object",
-                kind(&object[set])
-            ))
-        })?;
-        walk(tree, "", &mut ranges).map_err(|problem| wrong(format!("{set}{problem}")))?;
-        if ranges.is_empty() {
-            return Err(wrong(format!(
-                "{set} is empty: no batch is left after the warm-up, which is removed at the start and at the end; run more \
-                 than twice as many batches as the warm-up has"
-            )));
+        match set {
+            Some(set) => {
+                let tree = object[set].as_object().ok_or_else(|| {
+                    wrong(format!(
+                        "{set} is {}, expected an object",
+                        kind(&object[set])
+                    ))
+                })?;
+                walk(tree, "", &mut ranges).map_err(|problem| wrong(format!("{set}{problem}")))?;
+                if ranges.is_empty() {
+                    return Err(wrong(format!(
+                        "{set} is empty: no batch is left after the warm-up, which is removed at the start and at the end; run more \
+                         than twice as many batches as the warm-up has"
+                    )));
+                }
+            }
+            // Without the times of single batches (--no-record) the run is all there is.
+            None if object.contains_key("run") => {}
+            None => {
+                let found: Vec<&str> = object.keys().take(8).map(String::as_str).collect();
+                let found = match found.as_slice() {
+                    [] => "none".to_owned(),
+                    found => found.join(", "),
+                };
+                return Err(wrong(format!(
+                    "found the keys {found}, expected {} of a benchmark",
+                    sets.join(" or ")
+                )));
+            }
         }
         let empty = Map::new();
         let meta = object
@@ -140,6 +139,12 @@ impl Benchmark {
             ..CaptureMetrics::from_run(run.unwrap_or(&null), all_meta)
         };
         let findings = is_ours.then(|| advise(&metrics));
+        // Of a part alone, they stand beside.
+        let stages = Deserialize::deserialize(value.get("stages").unwrap_or(&null));
+        let stages: Vec<StageNotes> = match run {
+            Some(_) => metrics.run.stages.clone(),
+            None => stages.unwrap_or_default(),
+        };
         Ok(Self {
             throughput: work::throughput(object, &levels, &ranges),
             workload: work::workload(meta, &ranges),
@@ -147,6 +152,7 @@ impl Benchmark {
             processes,
             findings,
             run: metrics.run,
+            stages,
         })
     }
 
@@ -157,8 +163,21 @@ impl Benchmark {
 
     /// All ranges with their times, and what the run states beside.
     pub(super) fn tables(&self) -> Vec<Table> {
-        let mut tables = vec![self.ranges()];
+        let in_elements = [Stage::VideoDecode, Stage::Scale]
+            .into_iter()
+            .filter_map(|stage| {
+                let in_batch = format!("/{}", stage.name());
+                let is_range = self
+                    .ranges
+                    .iter()
+                    .any(|range| range.path.ends_with(&in_batch));
+                let mut stages = self.stages.iter().filter(|found| found.items > 0.0);
+                stages.find(|found| found.stage == stage.name() && !is_range)
+            });
+        let in_elements: Vec<StageNotes> = in_elements.cloned().collect();
+        let mut tables = vec![self.ranges(), elements(&in_elements)];
         tables.extend(run_tables(&self.run));
+        tables.retain(|table| !table.rows.is_empty());
         tables
     }
 
@@ -178,6 +197,10 @@ impl Benchmark {
             .ns("GPU Avg", |timed| ns(timed.gpu.mean))
             .ns("GPU Med", |timed| ns(timed.gpu.median))
             .ns("GPU Per Item", |timed| ns(timed.gpu_per_item))
+            .ns("CPU 99 %", |timed| ns(timed.cpu.percentile_99))
+            .plain("Frames/s Per Thread", |timed| {
+                timed.cpu_per_item.filter(|ms| *ms > 0.0).map(|ms| 1e3 / ms)
+            })
             .build()
     }
 
@@ -336,6 +359,7 @@ fn statistics(value: &Value) -> Option<Statistics> {
                 min: number("min"),
                 max: number("max"),
                 deviation: number("std"),
+                percentile_99: number("percentile_99"),
                 // The newer script counts the values as items.
                 count: number("count").or_else(|| number("total_items")),
             })
@@ -357,10 +381,13 @@ fn kind(value: &Value) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::analysis::parse_measurement;
     use super::*;
 
     fn digest(json: &str) -> Result<ReportSummary, String> {
-        let found = Benchmark::parse(Path::new("benchmark.json"), json.as_bytes());
+        let path = Path::new("benchmark.json");
+        let json = parse_measurement(path, json.as_bytes());
+        let found = json.and_then(|json| Benchmark::parse(path, &json));
         Ok(found.map_err(|error| error.to_string())?.summary("a"))
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::ReportError;
 use super::summary::{RangeSummary, ReportSummary, Workload};
@@ -53,22 +54,15 @@ impl Layers {
     ///
     /// # Errors
     /// It has layers, but one of them lacks a key, or a value has another type.
-    pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Option<Self>, ReportError> {
-        /// Only whether the key is there.
-        #[derive(Deserialize)]
-        struct Kind {
-            layers: Option<Vec<serde::de::IgnoredAny>>,
-        }
-        // Whatever is wrong with other files, their own reader says it better.
-        if !serde_json::from_slice::<Kind>(bytes).is_ok_and(|kind| kind.layers.is_some()) {
+    pub(super) fn parse(path: &Path, document: &Value) -> Result<Option<Self>, ReportError> {
+        if !document["layers"].is_array() {
             return Ok(None);
         }
-        serde_json::from_slice(bytes)
-            .map(Some)
-            .map_err(|error| ReportError::Benchmark {
-                path: path.to_owned(),
-                reason: format!("its layers have another form: {error}"),
-            })
+        let parsed = Self::deserialize(document).map(Some);
+        parsed.map_err(|error| ReportError::Benchmark {
+            path: path.to_owned(),
+            reason: format!("its layers have another form: {error}"),
+        })
     }
 
     /// What the layers ran on.
@@ -149,13 +143,19 @@ impl Layers {
 mod tests {
     use super::*;
 
+    fn of(json: &str) -> Value {
+        serde_json::from_str(json).expect("JSON")
+    }
+
     #[test]
     fn layers_are_sorted_and_summed() {
-        let json = br#"{"runs": 3, "mean_ms": 4.0, "meta": {"versions": {"detector": "onnx, net"}}, "layers": [
+        let json = r#"{"runs": 3, "mean_ms": 4.0, "meta": {"versions": {"detector": "onnx, net"}}, "layers": [
             {"layer": "a", "type": "Conv", "precision": "fp32", "device": "CPU", "runs": 3, "mean_ms": 1.0, "share": 0.25},
             {"layer": "b", "type": "Conv", "precision": "fp32", "device": "CPU", "runs": 3, "mean_ms": 3.0, "share": 0.75}]}"#;
         let path = Path::new("layers.json");
-        let layers = Layers::parse(path, json).expect("read").expect("layers");
+        let layers = Layers::parse(path, &of(json))
+            .expect("read")
+            .expect("layers");
         let tables = layers.tables();
         assert_eq!(
             tables[0].to_csv(),
@@ -171,11 +171,12 @@ mod tests {
         assert_eq!(summary.range("b").map(|range| range.cpu_ns), Some(3e6));
 
         assert!(
-            Layers::parse(path, b"{\"data\": {}}")
+            Layers::parse(path, &of("{\"data\": {}}"))
                 .expect("read")
                 .is_none()
         );
-        let error = Layers::parse(path, b"{\"layers\": [{\"layer\": 3}]}").expect_err("no layer");
+        let error =
+            Layers::parse(path, &of("{\"layers\": [{\"layer\": 3}]}")).expect_err("no layer");
         assert!(
             error.to_string().contains("its layers have another form"),
             "{error}"

@@ -32,7 +32,9 @@ pub mod table;
 mod tables;
 
 pub use advice::Finding;
-pub use analysis::{ALL_TABLES, Analysis, Plots, Request, VERDICT, analyze, table_names};
+pub use analysis::{
+    ALL_TABLES, Analysis, Plots, Request, VERDICT, analyze, analyze_measurement, table_names,
+};
 pub use benchmark::run_findings;
 pub use error::ReportError;
 pub use html::page;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a run states beside its stages, as tables: its outputs, which may lose messages, and the latency of live sources.
 
-use super::metrics::RunNotes;
+use super::metrics::{NetworkNotes, RunNotes, StageNotes};
 use super::table::Table;
 
 /// Milliseconds to ns.
-const MS: f64 = 1e6;
+pub(super) const MS: f64 = 1e6;
 
 /// The tables of a run that have rows.
 pub(super) fn run_tables(run: &RunNotes) -> Vec<Table> {
@@ -41,6 +41,57 @@ pub(super) fn run_tables(run: &RunNotes) -> Vec<Table> {
         .ns("95 %", |(_, latency)| latency.p95_ms * MS)
         .ns("Max", |(_, latency)| latency.max_ms * MS)
         .build();
-    let tables = [outputs, latency].into_iter();
+    let named = run.secondary.iter();
+    let named: Vec<_> = named
+        .map(|network| {
+            let crops = network.crops;
+            let of_run = NetworkNotes {
+                crops_per_s: Some(crops / run.duration_s.max(1e-3)),
+                crops_per_frame: Some(crops / (run.frames as f64).max(1.0)),
+                dropped_percent: Some(
+                    100.0 * network.dropped_crops / (crops + network.dropped_crops).max(1.0),
+                ),
+                ..network.clone()
+            };
+            ("run".to_owned(), of_run)
+        })
+        .collect();
+    let tables = [networks("secondary", &named), outputs, latency].into_iter();
     tables.filter(|table| !table.rows.is_empty()).collect()
+}
+
+/// Secondary networks, each of a point or a run.
+pub(super) fn networks(name: &'static str, rows: &[(String, NetworkNotes)]) -> Table {
+    Table::of(name, "Secondary networks", rows)
+        .plain("Point", |(point, _)| point.as_str())
+        .plain("Secondary Network", |(_, it)| it.name.as_str())
+        .plain("Crops/s", |(_, it)| it.crops_per_s)
+        .plain("Crops/Frame", |(_, it)| it.crops_per_frame)
+        .plain("Dropped Crops", |(_, it)| it.dropped_crops)
+        .percent("Dropped", |(_, it)| it.dropped_percent)
+        .plain("Batch Size", |(_, it)| it.batch_size)
+        .plain("Crops in a Batch", |(_, it)| it.mean_batch)
+        .percent("Fill", |(_, it)| {
+            Some(100.0 * it.mean_batch? / it.batch_size?.max(1.0))
+        })
+        .plain("Wait, ms", |(_, it)| it.wait_ms)
+        .plain("Infer, ms", |(_, it)| it.infer_ms)
+        .plain("Suggested Batch Size", |(_, it)| it.suggested_batch_size)
+        .build()
+}
+
+/// Video decoding and scaling by elements, which run next to the batches: the work of their threads for an image, warm-up
+/// included.
+pub(super) fn elements(stages: &[StageNotes]) -> Table {
+    let of_image = |stage: &StageNotes, ms: Option<f64>| Some(ms? * MS / stage.items.max(1.0));
+    let ns = |ms: Option<f64>| ms.map(|ms| ms * MS);
+    Table::of("elements", "Work in elements, for an image", stages)
+        .plain("Stage", |stage| stage.stage.as_str())
+        .plain("Images", |stage| stage.items as u64)
+        .ns("Avg", move |stage| of_image(stage, stage.busy_ms))
+        .ns("CPU Avg", move |stage| of_image(stage, stage.cpu_ms))
+        .ns("Med", move |stage| ns(stage.p50_ms))
+        .ns("99 %", move |stage| ns(stage.p99_ms))
+        .ns("Max", move |stage| ns(stage.max_ms))
+        .build()
 }

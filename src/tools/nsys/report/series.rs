@@ -2,11 +2,17 @@
 //! `series.json` of `jetwatch bench`: the points of a sweep, the steps of an ablation, or the trials of a search for streams, as
 //! tables and plots; and several of them, such as those of two machines, next to each other.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
+use jetwatch_platform::Occupancy;
+
 use super::ReportError;
+use super::metrics::NetworkNotes;
+use super::run_tables::{MS, networks};
 use super::summary::ReportSummary;
 use super::table::Table;
 
@@ -36,11 +42,7 @@ impl Series {
     ///
     /// # Errors
     /// It is a series, but a part is missing.
-    pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Option<Self>, ReportError> {
-        // What is no JSON is reported by the reader of benchmarks.
-        let Ok(document) = serde_json::from_slice::<Value>(bytes) else {
-            return Ok(None);
-        };
+    pub(super) fn parse(path: &Path, document: &Value) -> Result<Option<Self>, ReportError> {
         let kind = match () {
             () if document["ablation"]["steps"].is_array() => Kind::Ablation,
             () if document["streams"]["trials"].is_array() => Kind::Streams,
@@ -63,6 +65,7 @@ impl Series {
         if let Some(verdict) = document["verdict"].as_str() {
             series.findings.insert(0, format!("{verdict}\n"));
         }
+        series.find_detectors(list(&document["points"]));
         if series.points.is_empty() {
             return Err(ReportError::Benchmark {
                 path: path.to_owned(),
@@ -115,30 +118,54 @@ impl Series {
     }
 
     fn read_points(&mut self, points: &[Value]) {
-        let fps = |point: &Value, key: &str| point["fps"][key].as_f64();
+        let fps = |key: &'static str| move |point: &Value| point["fps"][key].as_f64();
+        let of_runs =
+            |key: &'static str| move |point: &Value| mean_of(point, |run| run[key].as_f64());
+        let cost = |key| move |point: &Value| Some(of_runs(key)(point)? * MS);
+        let latency = |key: &'static str| {
+            move |point: &Value| Some(mean_of(point, |run| run["latency"][key].as_f64())? * MS)
+        };
         let title = "Frames per second, medians over the runs";
         let table = Table::of("series", title, points)
             .plain("Point", point_name)
-            .plain("Runs", |point| point["fps"]["count"].as_u64())
-            .plain("Frames/s", |point| fps(point, "median"))
-            .plain("From", |point| fps(point, "min"))
-            .plain("To", |point| fps(point, "max"))
+            .plain("Runs", |point| point["fps"]["count"].as_u64().unwrap_or(0))
+            .plain("Failed", |point| {
+                let runs = list(&point["runs"]).iter();
+                let failed = runs.filter(|run| run["error"].is_string()).count();
+                (failed > 0).then_some(failed)
+            })
+            .plain("Frames/s", fps("median"))
+            .plain("From", fps("min"))
+            .plain("To", fps("max"))
+            .plain("95 % From", |point| point["fps_interval_95"][0].as_f64())
+            .plain("95 % To", |point| point["fps_interval_95"][1].as_f64())
+            .ns("Time Per Frame", |point| Some(1e9 / fps("median")(point)?))
+            .ns("CPU Per Frame", cost("cpu_ms_per_frame"))
+            .ns("GPU Per Frame", cost("gpu_ms_per_frame"))
+            .percent("CPU of Others", |point| {
+                Some(mean_of(point, foreign_share)? * 100.0)
+            })
+            .ns("Latency Med", latency("median_ms"))
+            .ns("Latency 95 %", latency("p95_ms"))
             .plain("Network Alone, Frames/s", |point| {
                 point["inference_fps"]["median"].as_f64()
             })
             .build();
         self.tables.push(table);
         let named = points.iter();
-        let named = named.map(|point| (point_name(point).to_owned(), fps(point, "median")));
+        let named = named.map(|point| (point_name(point).to_owned(), fps("median")(point)));
         self.points.extend(named);
         self.read_secondary(points);
         for point in points {
+            let name = point_name(point);
+            let warnings = list(&point["warnings"]).iter().filter_map(Value::as_str);
+            self.findings
+                .extend(warnings.map(|warning| format!("Warning: {name}: {warning}\n")));
             for network in list(&point["secondary"]) {
                 let dropped = network["dropped_percent"].as_f64().unwrap_or(0.0);
                 if dropped > 0.0 {
                     self.findings.push(format!(
-                        "{}: {} dropped {dropped:.1} % of its crops; raise its batch_size or workers\n",
-                        point_name(point),
+                        "{name}: {} dropped {dropped:.1} % of its crops; raise its batch_size or workers\n",
                         network["name"].as_str().unwrap_or("?")
                     ));
                 }
@@ -146,48 +173,90 @@ impl Series {
         }
     }
 
-    /// A row for each secondary network of each point or step.
-    fn read_secondary(&mut self, points: &[Value]) {
-        type Row<'v> = (&'v str, &'v Value);
-        let networks = points.iter().flat_map(|point| {
-            let networks = list(&point["secondary"]).iter();
-            networks.map(|network| (point_name(point), network))
-        });
-        let rows: Vec<Row<'_>> = networks.collect();
-        if rows.is_empty() {
-            return;
+    /// With `backend: auto` one point may have an engine and another not; their speeds then cannot be compared.
+    fn find_detectors(&mut self, points: &[Value]) {
+        let mut detectors: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for point in points {
+            for run in list(&point["runs"]) {
+                let Some(detector) = run["detector"].as_str() else {
+                    continue;
+                };
+                let names = detectors.entry(detector).or_default();
+                if !names.contains(&point_name(point)) {
+                    names.push(point_name(point));
+                }
+            }
         }
-        let number = |key: &'static str| move |(_, network): &Row<'_>| network[key].as_f64();
-        let table = Table::of("series_secondary", "Secondary networks", &rows)
-            .plain("Point", |(point, _)| *point)
-            .plain("Secondary Network", |(_, network)| network["name"].as_str())
-            .plain("Crops/s", number("crops_per_s"))
-            .plain("Crops/Frame", number("crops_per_frame"))
-            .plain("Dropped Crops", number("dropped_crops"))
-            .percent("Dropped", number("dropped_percent"))
-            .plain("Batch Size", number("batch_size"))
-            .plain("Crops in a Batch", number("mean_batch"))
-            .percent("Fill", number("fill_percent"))
-            .plain("Wait, ms", number("wait_ms"))
-            .plain("Infer, ms", number("infer_ms"))
-            .plain("Suggested Batch Size", number("suggested_batch_size"))
-            .build();
-        self.tables.push(table);
+        if detectors.len() > 1 {
+            let mut text = "Not all of them detected with the same:\n".to_owned();
+            for (detector, names) in detectors {
+                text += &format!("  {detector}: {}\n", names.join(" "));
+            }
+            self.findings.push(text);
+        }
+    }
+
+    /// The secondary networks of each point.
+    fn read_secondary(&mut self, points: &[Value]) {
+        let rows: Vec<(String, NetworkNotes)> = points
+            .iter()
+            .flat_map(|point| {
+                let networks = Vec::deserialize(&point["secondary"]).unwrap_or_default();
+                let named = networks.into_iter();
+                named.map(|network| (point_name(point).to_owned(), network))
+            })
+            .collect();
+        if !rows.is_empty() {
+            self.tables.push(networks("series_secondary", &rows));
+        }
     }
 
     fn read_ablation(&mut self, steps: &[Value]) {
         let median = |statistics: &Value| statistics["median"].as_f64();
-        let gain = |gain: &Value| factor(median(&gain["statistics"]), " x");
-        let table = Table::of("ablation", "Gain of each step", steps)
+        // No factor where the difference is noise. The variance of fewer rounds is unknown.
+        let is_noise = |gain: &Value| list(&gain["ratios"]).len() >= 3 && gain["is_clear"] == false;
+        let gain = |gain: &Value| {
+            factor(
+                median(&gain["statistics"]).filter(|_| !is_noise(gain)),
+                " x",
+            )
+        };
+        let bound = |step: &Value, key: &str| factor(step["gain"]["statistics"][key].as_f64(), "");
+        let is_repeated = steps
+            .iter()
+            .any(|step| step["fps"]["count"].as_u64() > Some(1));
+        let title = match is_repeated {
+            true => {
+                "Gain of each step: each round's speed divided by that of the step before in the same round, median over the rounds"
+            }
+            false => {
+                "Gain of each step, of one round, so that the noise is unknown; --repeat 5 gives the range over interleaved rounds"
+            }
+        };
+        let table = Table::of("ablation", title, steps)
             .plain("Step", step_name)
             .plain("Frames/s", |step| median(&step["fps"]))
             .plain("ms/Frame", |step| factor(step["ms_per_frame"].as_f64(), ""))
             .percent("Of the First", |step| step["relative_percent"].as_f64())
             .plain("Gained", |step| gain(&step["gain"]))
+            .plain("From", |step| bound(step, "min"))
+            .plain("To", |step| bound(step, "max"))
             .plain("To the First", |step| gain(&step["cumulative"]))
+            .plain("Gained by CPU Time", |step| {
+                let is_wanted = !step["not_measurable"].is_null();
+                is_wanted.then(|| gain(&step["cpu_gain"])).flatten()
+            })
             .plain("Sets", |step| {
                 let sets = list(&step["settings"]).iter().filter_map(Value::as_str);
                 sets.collect::<Vec<_>>().join("; ")
+            })
+            .plain("Note", |step| {
+                let notes = list(&step["notes"]).iter().filter_map(Value::as_str);
+                let noise = is_noise(&step["gain"])
+                    .then_some("the difference from the step before is within the noise");
+                let notes = notes.chain(noise).chain(step["not_measurable"].as_str());
+                let notes: Vec<&str> = notes.collect();
+                (!notes.is_empty()).then(|| notes.join("; "))
             })
             .build();
         self.tables.push(table);
@@ -197,7 +266,7 @@ impl Series {
         self.points.extend(points);
         self.read_explanations(steps);
         self.read_secondary(steps);
-        // Not where it is noise, or could not be measured.
+        // The speed of a step that cannot be told from the first says nothing.
         let is_clear = |gain: &Value| !gain.is_null() && gain["is_clear"] != false;
         let last = steps.iter().rfind(|step| is_clear(&step["cumulative"]));
         if let Some(last) = last
@@ -210,21 +279,22 @@ impl Series {
         }
     }
 
+    /// What explains the change of the time per frame of each step.
     fn read_explanations(&mut self, steps: &[Value]) {
-        /// Step, part, change and half of its interval in ms, and the ends.
         type Row<'v> = (&'v Value, &'v str, Option<f64>, Option<f64>, &'v Value);
         let mut rows: Vec<Row<'_>> = Vec::new();
+        let mut unexplained = Vec::new();
         for step in steps {
             let found = &step["explanation"];
             if found.is_null() {
                 continue;
             }
-            // Earlier versions wrote statistics over the rounds, and no interval.
+            // Earlier versions state means over rounds.
             let measured = &found["measured_ms"];
             let measured = measured.as_f64().or(measured["mean"].as_f64());
             let rest = &found["not_explained"];
-            let unexplained = rest["change_ms"].as_f64();
-            let unexplained = unexplained.or(found["residual_ms"]["mean"].as_f64());
+            let change = rest["change_ms"].as_f64();
+            let change = change.or(found["residual_ms"]["mean"].as_f64());
             let half = rest["interval_95_ms"].as_f64();
             rows.push((step, "measured", measured, half, &Value::Null));
             for part in list(&found["parts"]) {
@@ -235,7 +305,13 @@ impl Series {
                 let name = part["name"].as_str().unwrap_or("?");
                 rows.push((step, name, part["change_ms"].as_f64(), None, ends));
             }
-            rows.push((step, "not explained", unexplained, half, &Value::Null));
+            rows.push((step, "not explained", change, half, &Value::Null));
+            if change
+                .zip(half)
+                .is_some_and(|(change, half)| change.abs() > half + 1e-9)
+            {
+                unexplained.push(step["step"].to_string());
+            }
         }
         if rows.is_empty() {
             return;
@@ -252,6 +328,12 @@ impl Series {
             .plain("After", |(.., ends)| factor(ends[1].as_f64(), ""))
             .build();
         self.tables.push(table);
+        if !unexplained.is_empty() {
+            self.findings.push(format!(
+                "Step {}: more than noise is not explained; repeat on a quiet machine (--repeat)\n",
+                unexplained.join(", ")
+            ));
+        }
     }
 
     fn read_streams(&mut self, streams: &Value) {
@@ -259,6 +341,81 @@ impl Series {
         let number = |trial: &Value, key: &str| trial[key].as_u64().unwrap_or(0);
         let count = |key: &'static str| move |trial: &Value| number(trial, key);
         let ms = |key: &'static str| move |trial: &Value| trial[key].as_f64();
+        let mut by_count: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
+        for trial in trials {
+            by_count
+                .entry(number(trial, "streams"))
+                .or_default()
+                .push(trial);
+        }
+        let rows: Vec<(u64, Vec<&Value>)> = by_count.into_iter().collect();
+        let sum = |own: &[&Value], key: &str| {
+            own.iter()
+                .filter_map(|trial| trial[key].as_f64())
+                .sum::<f64>()
+        };
+        let mean = |own: &[&Value], key: &str| sum(own, key) / own.len().max(1) as f64;
+        let lost = |own: &[&Value]| {
+            100.0 * (sum(own, "dropped") + sum(own, "late")) / sum(own, "received").max(1.0)
+        };
+        let table = Table::of("stream_counts", "Trials by number of streams", &rows)
+            .plain("Streams", |(count, _)| *count)
+            .plain("Trials Without Drops", |(_, own)| {
+                let passed = own
+                    .iter()
+                    .filter(|trial| trial["has_kept_up"] == true)
+                    .count();
+                format!("{passed} of {}", own.len())
+            })
+            .plain("Frames/s", |(_, own)| mean(own, "fps"))
+            .plain("Dropped", |(_, own)| sum(own, "dropped") as u64)
+            .plain("Late", |(_, own)| sum(own, "late") as u64)
+            .plain("Latency, ms", |(_, own)| mean(own, "latency_median_ms"))
+            .plain("95 %, ms", |(_, own)| mean(own, "latency_p95_ms"))
+            .plain("Longest, ms", |(_, own)| {
+                let longest = own
+                    .iter()
+                    .filter_map(|trial| trial["latency_max_ms"].as_f64());
+                longest.reduce(f64::max)
+            })
+            .percent("CPU of Others", |(_, own)| {
+                let shares = own.iter().filter_map(|trial| foreign_share(trial));
+                Some(jetwatch_types::mean(shares)? * 100.0)
+            })
+            .percent("Dropped or Late", |(_, own)| lost(own))
+            .plain("Bar", |(_, own)| {
+                let length = (lost(own) * 0.3).ceil().clamp(0.0, 30.0) as usize;
+                (length > 0).then(|| "#".repeat(length))
+            })
+            .build();
+        self.tables.push(table);
+        for (count, own) in &rows {
+            self.drops.push((*count, lost(own)));
+            self.points
+                .push((stream_count(*count), Some(mean(own, "fps"))));
+        }
+        let shown = streams["fit"]["streams"].as_u64();
+        let shown = shown.or_else(|| trials.first()?["streams"].as_u64());
+        let trial = trials
+            .iter()
+            .rfind(|trial| trial["streams"].as_u64() == shown);
+        if let Some(trial) = trial {
+            let latency = |key: &'static str| move |source: &Value| source["latency"][key].as_f64();
+            let title = "Streams of the last trial with as many as fit";
+            let table = Table::of("stream_sources", title, list(&trial["sources"]))
+                .plain("Stream", |source| source["name"].as_str())
+                .plain("Frames/s", ms("fps"))
+                .plain("Frames", count("processed"))
+                .plain("Without Inference", count("skipped"))
+                .plain("Dropped", count("dropped"))
+                .plain("Late", count("late"))
+                .plain("Latency, ms", latency("median_ms"))
+                .plain("95 %, ms", latency("p95_ms"))
+                .plain("Longest, ms", latency("max_ms"))
+                .build();
+            self.tables
+                .extend(Some(table).filter(|table| !table.rows.is_empty()));
+        }
         let table = Table::of("streams", "Trials, in their order", trials)
             .plain("Streams", count("streams"))
             .plain("Kept Up", |trial| match trial["has_kept_up"] == true {
@@ -276,23 +433,6 @@ impl Series {
             .plain("Reason", |trial| trial["shortfall"].as_str())
             .build();
         self.tables.push(table);
-        let counts = trials.iter().map(|trial| number(trial, "streams"));
-        let mut counts: Vec<u64> = counts.collect();
-        counts.sort_unstable();
-        counts.dedup();
-        for count in counts {
-            let own = || {
-                trials
-                    .iter()
-                    .filter(|trial| trial["streams"].as_u64() == Some(count))
-            };
-            let sum = |key: &str| -> f64 { own().filter_map(|trial| trial[key].as_f64()).sum() };
-            let lost = 100.0 * (sum("dropped") + sum("late")) / sum("received").max(1.0);
-            let trials = own().count().max(1) as f64;
-            self.drops.push((count, lost));
-            self.points
-                .push((stream_count(count), Some(sum("fps") / trials)));
-        }
     }
 }
 
@@ -341,6 +481,17 @@ pub fn side_by_side(series: &[(&str, &Series)]) -> Table {
 
 fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The mean of a number over the runs of a point.
+fn mean_of(point: &Value, of: impl Fn(&Value) -> Option<f64>) -> Option<f64> {
+    jetwatch_types::mean(list(&point["runs"]).iter().filter_map(of))
+}
+
+/// Share of the allowed cores that other programs took during a run, 0 to 1.
+fn foreign_share(run: &Value) -> Option<f64> {
+    let occupancy = Option::<Occupancy>::deserialize(&run["occupancy"]);
+    Some(occupancy.ok()??.foreign_share())
 }
 
 /// The name of a point or a step.

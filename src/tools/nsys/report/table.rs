@@ -240,7 +240,7 @@ impl Table {
             text.push_str("  nothing\n");
         }
         if self.more > 0 {
-            let _ = writeln!(text, "  and {} more rows (--rows)", self.more);
+            let _ = writeln!(text, "  and {} more rows (report --rows)", self.more);
         }
         text
     }
@@ -375,7 +375,7 @@ mod tests {
         table.truncate(1);
         assert_eq!(
             table.to_text(),
-            "A table\n  Name        Avg     Time     Size\n  a, \"b\"  1.23 µs  100.0 %  1.50 MB\n  and 1 more rows (--rows)\n"
+            "A table\n  Name        Avg     Time     Size\n  a, \"b\"  1.23 µs  100.0 %  1.50 MB\n  and 1 more rows (report --rows)\n"
         );
         table.rows.clear();
         assert!(table.to_text().contains("  nothing\n"));

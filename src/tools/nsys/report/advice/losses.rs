@@ -194,7 +194,7 @@ pub(super) const LOSSES: &[Rule] = &[
             let networks = metrics.run.secondary.iter();
             let worst = networks
                 .filter(|network| network.drops())
-                .max_by_key(|network| network.dropped_crops)?;
+                .max_by(|a, b| a.dropped_crops.total_cmp(&b.dropped_crops))?;
             Some((
                 format!(
                     "crops for {} are dropped: objects go without its result",

@@ -69,9 +69,9 @@ const CASES: &[(&str, Change, &str, Change)] = &[
     ),
     (
         "crops_dropped",
-        |metrics| metrics.run.secondary = vec![network("color", 90, 10), network("light", 60, 40)],
+        |metrics| metrics.run.secondary = vec![network("color", 90.0, 10.0), network("light", 60.0, 40.0)],
         "crops for light are dropped: objects go without its result\n    because its queue was full for 40 of 100 crops",
-        |metrics| metrics.run.secondary = vec![network("light", 100, 0)],
+        |metrics| metrics.run.secondary = vec![network("light", 100.0, 0.0)],
     ),
     (
         "cpu_taken",
@@ -354,11 +354,12 @@ fn live(batch_size: u64, wait_ms: f64) -> RunNotes {
     }
 }
 
-fn network(name: &str, crops: u64, dropped_crops: u64) -> NetworkNotes {
+fn network(name: &str, crops: f64, dropped_crops: f64) -> NetworkNotes {
     NetworkNotes {
         name: name.to_owned(),
         crops,
         dropped_crops,
+        ..NetworkNotes::default()
     }
 }
 

@@ -9,8 +9,9 @@ use serde_json::{Map, Value};
 use jetwatch_types::Rate;
 
 use super::super::summary::{Throughput, Workload};
+use super::TimedRange;
 use super::batches::Level;
-use super::{MS, TimedRange};
+use crate::report::run_tables::MS;
 
 /// The level of jetwatch's detectors.
 const DETECT: &str = "jetwatch/detect";

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
+use super::{NetworkNotes, RunNotes};
 use crate::report::capture::Capture;
 use crate::report::critical_path::CriticalPath;
 use crate::report::stages::StageNames;
@@ -71,14 +70,15 @@ impl Rendering {
     }
 
     /// From a run; `None` where nothing was drawn.
-    pub(super) fn from_run(run: &Value) -> Option<Self> {
-        let drawn = run_number(run, Stage::Render, "count");
-        let total_ms = |stage| run_number(run, stage, "total_ms");
-        let run_ms = run["duration_s"].as_f64().unwrap_or(0.0) * 1e3;
+    pub(super) fn from_run(run: &RunNotes) -> Option<Self> {
+        let drawn = run.of_stage(Stage::Render, |found| found.count);
+        let inferred = run.of_stage(Stage::Infer, |found| found.items);
+        let total_ms = |stage| run.total_ms(stage);
+        let run_ms = run.duration_s * 1e3;
         (drawn > 0.0 && run_ms > 0.0).then(|| Self {
             draw_ns: total_ms(Stage::Render) * MS / drawn,
             encoder_ns: total_ms(Stage::Encode) * MS / drawn,
-            infer_ns: total_ms(Stage::Infer) * MS / run_number(run, Stage::Infer, "items").max(1.0),
+            infer_ns: total_ms(Stage::Infer) * MS / inferred.max(1.0),
             share: (total_ms(Stage::Render) + total_ms(Stage::Encode)) / run_ms,
         })
     }
@@ -123,17 +123,15 @@ impl SecondaryBatches {
     }
 
     /// A network of a run; `None` where it never ran, or where an older run does not state what a batch holds.
-    pub(super) fn from_network(network: &Value) -> Option<Self> {
-        let number = |key: &str| network[key].as_f64();
-        network["batches"].as_u64().filter(|batches| *batches > 0)?;
-        let (crops, batch_size) = (number("mean_batch")?, network["batch_size"].as_u64()?);
-        let objects = network["suggested_batch_size"].as_u64()?;
-        Some(Self {
-            name: network["name"].as_str()?.to_owned(),
+    pub(super) fn from_network(network: &NetworkNotes) -> Option<Self> {
+        let (crops, batch_size) = (network.mean_batch?, network.batch_size? as u64);
+        let objects = network.suggested_batch_size? as u64;
+        (network.batches > 0).then_some(Self {
+            name: network.name.clone(),
             crops,
             batch_size,
-            wait_ns: number("mean_wait_ms")? * MS,
-            work_ns: number("mean_infer_ms")? * MS,
+            wait_ns: network.wait_ms? * MS,
+            work_ns: network.infer_ms? * MS,
             // The objects of a frame arrive together, unless most of them are known already.
             suggested: match objects < batch_size {
                 true => objects,
@@ -148,16 +146,9 @@ impl SecondaryBatches {
     }
 }
 
-/// A number of a stage of a run; zero where the stage did not run.
-pub(super) fn run_number(run: &Value, stage: Stage, key: &str) -> f64 {
-    let mut stages = run["stages"].as_array().into_iter().flatten();
-    let found = stages.find(|found| found["stage"] == stage.name());
-    found.and_then(|found| found[key].as_f64()).unwrap_or(0.0)
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::report::metrics::CaptureMetrics;

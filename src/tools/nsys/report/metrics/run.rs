@@ -3,7 +3,6 @@
 
 use serde_json::Value;
 
-use super::async_stages::run_number;
 use super::{CaptureMetrics, Limit, Rendering, RunNotes, SecondaryBatches, StageShares, UnitLoads};
 use crate::report::critical_path::InputKind;
 use crate::report::stages::{DETECTOR_STAGES, Group, SOURCE_STAGES, TRACK_STAGES};
@@ -22,15 +21,17 @@ const SATURATED: f64 = 0.8;
 impl CaptureMetrics {
     /// Of the numbers of a run, as `jetwatch bench` writes them below `run` and `meta`.
     pub(crate) fn from_run(run: &Value, meta: &Value) -> Self {
-        let networks = run["secondary"].as_array().into_iter().flatten();
+        let notes = RunNotes::new(run, meta);
         let detector = meta["versions"]["detector"].as_str();
         let mut metrics = Self {
-            run: RunNotes::new(run, meta),
             is_scripted: detector.is_some_and(|runs| runs.starts_with("scripted")),
-            rendering: Rendering::from_run(run),
-            secondary: networks
+            rendering: Rendering::from_run(&notes),
+            secondary: notes
+                .secondary
+                .iter()
                 .filter_map(SecondaryBatches::from_network)
                 .collect(),
+            run: notes,
             ..Self::default()
         };
         metrics.add_pipeline_of_run(run, meta);
@@ -38,12 +39,14 @@ impl CaptureMetrics {
     }
 
     fn add_pipeline_of_run(&mut self, run: &Value, meta: &Value) {
-        let run_ms = run["duration_s"].as_f64().unwrap_or(0.0) * 1e3;
+        let notes = self.run.clone();
+        let run_ms = notes.duration_s * 1e3;
         let workers = run["workers"].as_u64().unwrap_or(0);
-        let sources = run["sources"].as_array().map_or(0, Vec::len);
-        let total = |stage| run_number(run, stage, "total_ms");
+        let sources = notes.sources.len();
+        let total = |stage| notes.total_ms(stage);
+        let count = |stage| notes.of_stage(stage, |found| found.count);
         // Earlier versions did not record it.
-        let is_known = run_number(run, Stage::Enqueue, "count") > 0.0;
+        let is_known = count(Stage::Enqueue) > 0.0;
         if run_ms <= 0.0 || workers == 0 || sources == 0 || !is_known {
             return;
         }
@@ -68,14 +71,13 @@ impl CaptureMetrics {
         self.shares = StageShares::new(share);
         let on_gpu = Stage::ALL.into_iter().filter(|stage| stage.is_on_gpu());
         // Of a recorded graph only one run in some is timed on the GPU.
-        let count = |stage| run_number(run, stage, "count");
         let untimed = count(Stage::Infer) / count(Stage::GpuNetwork).max(1.0);
         let gpu_ms: f64 = on_gpu.map(total).sum::<f64>() * untimed.max(1.0);
         self.gpu_busy = (gpu_ms > 0.0).then(|| (gpu_ms / run_ms).min(1.0));
         self.detectors = usize::try_from(workers).unwrap_or(usize::MAX);
         self.units = unit_loads(meta);
-        self.decodes_in_hardware = run_number(run, Stage::VideoDecodeStay, "count") > 0.0
-            && total(Stage::VideoDecode) <= 0.0;
+        self.decodes_in_hardware =
+            count(Stage::VideoDecodeStay) > 0.0 && total(Stage::VideoDecode) <= 0.0;
         self.input = input_kind(run);
         let longest = |stages: &[Stage]| {
             let stages = stages.iter().copied();
@@ -85,7 +87,7 @@ impl CaptureMetrics {
             && share(Stage::Track) + share(Stage::Publish) > share(Stage::SendResults);
         let limit = if waits_for_track {
             longest(&TRACK_STAGES)
-        } else if (!drops(run) || share(Stage::Batch) > IDLE_DETECTORS)
+        } else if (!drops(&notes) || share(Stage::Batch) > IDLE_DETECTORS)
             && share(Stage::Batch) > share(Stage::Enqueue).max(BUSY_DETECTORS)
         {
             let limit = longest(&SOURCE_STAGES);
@@ -107,20 +109,18 @@ impl CaptureMetrics {
             share: share(stage),
             path: None,
         });
-        if has_time_left && let Some(limit) = self.saturated_beside(run, run_ms) {
+        if has_time_left && let Some(limit) = self.saturated_beside(run_ms) {
             self.limit = Some(limit);
         }
     }
 
     /// A secondary network or the recording that has no time left.
-    fn saturated_beside(&self, run: &Value, run_ms: f64) -> Option<Limit> {
-        let mut networks = run["secondary"].as_array().into_iter().flatten();
-        // Crops wait for a network that has no time left, or are dropped.
-        let is_behind = networks.any(|network| {
-            let number = |key: &str| network[key].as_f64().unwrap_or(0.0);
-            number("dropped_crops") > 0.0 || number("mean_wait_ms") > 2.0 * number("mean_infer_ms")
+    fn saturated_beside(&self, run_ms: f64) -> Option<Limit> {
+        let is_behind = self.run.secondary.iter().any(|network| {
+            let ms = |ms: Option<f64>| ms.unwrap_or(0.0);
+            network.dropped_crops > 0.0 || ms(network.wait_ms) > 2.0 * ms(network.infer_ms)
         });
-        let secondary = run_number(run, Stage::Secondary, "total_ms") / run_ms;
+        let secondary = self.run.total_ms(Stage::Secondary) / run_ms;
         let recording = self.rendering.as_ref().map_or(0.0, |found| found.share);
         let (stage, share) = if is_behind && secondary >= SATURATED {
             (Stage::Secondary, secondary.min(1.0))
@@ -138,10 +138,9 @@ impl CaptureMetrics {
 }
 
 /// Whether sources brought noticeably more frames than were taken.
-fn drops(run: &Value) -> bool {
+fn drops(run: &RunNotes) -> bool {
     const NOTICEABLE: f64 = 0.02;
-    let number = |key: &str| run[key].as_f64().unwrap_or(0.0);
-    number("dropped") > (number("frames") + number("dropped")) * NOTICEABLE
+    run.dropped as f64 > (run.frames + run.dropped) as f64 * NOTICEABLE
 }
 
 /// Where the images come from, if the run states it for all sources.

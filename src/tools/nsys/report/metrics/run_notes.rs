@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use jetwatch_platform::Occupancy;
-use jetwatch_telemetry::{LatencyReport, OutputReport};
+use jetwatch_telemetry::{LatencyReport, OutputReport, Stage};
 
 /// Share of the frames, or of the crops, from which drops are reported.
 const NOTICEABLE: f64 = 0.005;
@@ -29,6 +29,7 @@ pub(crate) struct RunNotes {
     pub outputs: Vec<OutputReport>,
     pub sources: Vec<SourceNotes>,
     pub secondary: Vec<NetworkNotes>,
+    pub stages: Vec<StageNotes>,
 }
 
 /// One source.
@@ -41,13 +42,39 @@ pub(crate) struct SourceNotes {
     pub dropped: u64,
 }
 
-/// One secondary network.
+/// One secondary network: of a run, or its mean over the runs of a series.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct NetworkNotes {
     pub name: String,
-    pub crops: u64,
-    pub dropped_crops: u64,
+    pub batches: u64,
+    pub crops: f64,
+    pub crops_per_s: Option<f64>,
+    pub crops_per_frame: Option<f64>,
+    pub dropped_crops: f64,
+    pub dropped_percent: Option<f64>,
+    pub batch_size: Option<f64>,
+    pub mean_batch: Option<f64>,
+    #[serde(alias = "mean_wait_ms")]
+    pub wait_ms: Option<f64>,
+    #[serde(alias = "mean_infer_ms")]
+    pub infer_ms: Option<f64>,
+    pub suggested_batch_size: Option<f64>,
+}
+
+/// The times of one stage over a run.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct StageNotes {
+    pub stage: String,
+    pub count: f64,
+    pub items: f64,
+    pub total_ms: f64,
+    pub cpu_ms: Option<f64>,
+    pub busy_ms: Option<f64>,
+    pub p50_ms: Option<f64>,
+    pub p99_ms: Option<f64>,
+    pub max_ms: Option<f64>,
 }
 
 impl RunNotes {
@@ -66,6 +93,17 @@ impl RunNotes {
     /// Whether sources brought noticeably more frames than were taken.
     pub(crate) fn drops_frames(&self) -> bool {
         self.dropped as f64 > (self.frames + self.dropped) as f64 * NOTICEABLE
+    }
+
+    /// A number of a stage; zero where the stage did not run.
+    pub(super) fn of_stage(&self, stage: Stage, number: fn(&StageNotes) -> f64) -> f64 {
+        let found = self.stages.iter().find(|found| found.stage == stage.name());
+        found.map_or(0.0, number)
+    }
+
+    /// The sum of the times of a stage, in ms.
+    pub(super) fn total_ms(&self, stage: Stage) -> f64 {
+        self.of_stage(stage, |found| found.total_ms)
     }
 
     /// Whether an output lost something.
@@ -103,6 +141,6 @@ impl NetworkNotes {
     /// Whether it drops noticeably many crops.
     pub(crate) fn drops(&self) -> bool {
         let all = self.crops + self.dropped_crops;
-        self.dropped_crops as f64 > all as f64 * NOTICEABLE
+        self.dropped_crops > all * NOTICEABLE
     }
 }
