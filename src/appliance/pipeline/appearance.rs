@@ -130,11 +130,10 @@ impl Embedder<'_> {
         let detections = result.detections.as_deref().unwrap_or_default();
         result.embeddings.clear();
         result.embeddings.resize(detections.len(), None);
-        let accepted = detections.iter().enumerate().filter(|(_, found)| {
-            network.accepts(found.class) && network.is_large_enough(&found.xyxy)
-        });
-        let accepted: Vec<usize> = accepted.map(|(index, _)| index).collect();
-        network.counters.eligible(accepted.len());
+        let of_class = (0..detections.len()).filter(|at| network.accepts(detections[*at].class));
+        let is_large = |at: &usize| network.is_large_enough(&detections[*at].xyxy);
+        let (accepted, small): (Vec<usize>, Vec<usize>) = of_class.partition(is_large);
+        network.counters.eligible(accepted.len(), small.len());
         if accepted.is_empty() {
             return Ok(());
         }

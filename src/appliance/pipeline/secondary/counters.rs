@@ -15,6 +15,7 @@ pub(crate) struct Counters {
     /// Most crops of a batch, by the configuration.
     batch_size: usize,
     objects: AtomicU64,
+    small_objects: AtomicU64,
     frames: AtomicU64,
     crops: AtomicU64,
     batches: AtomicU64,
@@ -50,8 +51,9 @@ impl Counters {
         }
     }
 
-    /// A frame has this number of objects for the network.
-    pub(crate) fn eligible(&self, objects: usize) {
+    /// A frame has this number of objects for the network, and of such that are too small for a crop.
+    pub(crate) fn eligible(&self, objects: usize, small: usize) {
+        add(&self.small_objects, small as u64);
         if objects > 0 {
             add(&self.objects, objects as u64);
             add(&self.frames, 1);
@@ -89,6 +91,8 @@ impl Counters {
         SecondaryStats {
             name: name.to_owned(),
             objects_per_frame,
+            objects: get(&self.objects),
+            small_objects: get(&self.small_objects),
             suggested_batch_size: (objects_per_frame.round() as usize)
                 .clamp(1, self.max_batch.max(1)),
             batch_size: self.batch_size,
@@ -117,15 +121,16 @@ mod tests {
             "without frames"
         );
         for objects in [0, 9, 0, 12, 0] {
-            counters.eligible(objects);
+            counters.eligible(objects, 2);
         }
         let stats = counters.stats("a");
         assert_eq!(
             (stats.objects_per_frame, stats.suggested_batch_size),
             (10.5, 11)
         );
+        assert_eq!((stats.objects, stats.small_objects), (21, 10));
         let fixed = Counters::new(1, 1);
-        fixed.eligible(10);
+        fixed.eligible(10, 0);
         assert_eq!(fixed.stats("a").suggested_batch_size, 1);
     }
 

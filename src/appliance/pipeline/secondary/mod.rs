@@ -162,13 +162,15 @@ impl SecondaryInference {
             {
                 continue;
             }
-            let mut objects = 0;
+            let (mut objects, mut small) = (0, 0);
             let mut lacks_image = false;
             for track in tracks {
-                if track.state != TrackState::Active
-                    || !network.is_large_enough(&track.xyxy)
-                    || !self.accepts(&network, meta.source, track)
+                if track.state != TrackState::Active || !self.accepts(&network, meta.source, track)
                 {
+                    continue;
+                }
+                if !network.is_large_enough(&track.xyxy) {
+                    small += 1;
                     continue;
                 }
                 objects += 1;
@@ -182,7 +184,7 @@ impl SecondaryInference {
                 };
                 self.send(index, meta, track, image);
             }
-            network.counters.eligible(objects);
+            network.counters.eligible(objects, small);
             if lacks_image {
                 network.counters.without_pixels();
             }

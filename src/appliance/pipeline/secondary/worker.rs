@@ -166,13 +166,16 @@ impl WorkerContext {
     /// Sends the boxes detected in a batch to the networks that work on them.
     fn forward_to_children(&self, batch: &[CropJob], results: &[Vec<Detection>]) {
         for (child, queue) in &self.children {
-            let mut objects = 0;
+            let (mut objects, mut small) = (0, 0);
             for (job, found) in batch.iter().zip(results) {
                 // The best one only: an object has one value of each attribute.
-                let best = found.iter().find_map(|detection| {
-                    let xyxy = job.crop.to_source(&detection.xyxy);
-                    (child.accepts(detection.class) && child.is_large_enough(&xyxy)).then_some(xyxy)
-                });
+                let of_class = found.iter().filter(|found| child.accepts(found.class));
+                let mut boxes = of_class
+                    .map(|found| job.crop.to_source(&found.xyxy))
+                    .peekable();
+                let has_any = boxes.peek().is_some();
+                let best = boxes.find(|xyxy| child.is_large_enough(xyxy));
+                small += usize::from(has_any && best.is_none());
                 let crop = best.and_then(|xyxy| job.crop.sub_crop(&xyxy, child.margin, &self.pool));
                 let Some(crop) = crop else { continue };
                 objects += 1;
@@ -186,7 +189,7 @@ impl WorkerContext {
                     child.counters.dropped();
                 }
             }
-            child.counters.eligible(objects);
+            child.counters.eligible(objects, small);
         }
     }
 }

@@ -131,6 +131,10 @@ pub struct SecondaryStats {
     pub name: String,
     /// Objects eligible for the network, mean over the frames that have any.
     pub objects_per_frame: f64,
+    /// Objects of its classes that were large enough for a crop, summed over the frames.
+    pub objects: u64,
+    /// Objects of its classes that were smaller than `min_object`, and got no crop, summed over the frames.
+    pub small_objects: u64,
     /// The batch size for all objects of such a frame: the mean, rounded, limited to the network's maximum.
     pub suggested_batch_size: usize,
     /// Configured batch size, in crops.

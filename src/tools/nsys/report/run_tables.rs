@@ -69,6 +69,12 @@ pub(super) fn networks(name: &'static str, rows: &[(String, NetworkNotes)]) -> T
         .plain("Crops/Frame", |(_, it)| it.crops_per_frame)
         .plain("Dropped Crops", |(_, it)| it.dropped_crops)
         .percent("Dropped", |(_, it)| it.dropped_percent)
+        .plain("Too Small", |(_, it)| {
+            (it.small_objects > 0).then_some(it.small_objects)
+        })
+        .plain("Frames Without Pixels", |(_, it)| {
+            (it.frames_without_pixels > 0).then_some(it.frames_without_pixels)
+        })
         .plain("Batch Size", |(_, it)| it.batch_size)
         .plain("Crops in a Batch", |(_, it)| it.mean_batch)
         .percent("Fill", |(_, it)| {

@@ -4,7 +4,7 @@
 use jetwatch_telemetry::Stage;
 
 use super::{Rule, limits, percent};
-use crate::report::metrics::SecondaryBatches;
+use crate::report::metrics::{NetworkNotes, SecondaryBatches};
 
 /// Share of the time below which a recording does not slow other stages down.
 const NOTICEABLE: f64 = 0.3;
@@ -82,6 +82,43 @@ pub(super) const CORES: Rule = Rule {
     advice: "use fewer threads than cores: fewer workers or threads per worker, software decoders with fewer threads; or move other programs to other cores (CPUAffinity in a unit of systemd)",
     keys: "detector.workers detector.threads_per_worker sources[].decoder_threads",
     stages: &Stage::ALL,
+};
+
+/// Share of the objects without a crop from which they are reported.
+const MANY: f64 = 0.5;
+
+/// Objects that no secondary network sees.
+pub(super) const WITHOUT_CROP: Rule = Rule {
+    name: "objects_without_crop",
+    evaluate: |metrics| {
+        let share = |network: &NetworkNotes| {
+            let all = (network.objects + network.small_objects).max(1);
+            network.small_objects as f64 / all as f64
+        };
+        let networks = metrics.run.secondary.iter();
+        let without = networks.filter(|it| share(it) >= MANY || it.frames_without_pixels > 0);
+        let found = without.max_by(|a, b| share(a).total_cmp(&share(b)))?;
+        let mut reasons = Vec::new();
+        if found.small_objects > 0 {
+            reasons.push(format!(
+                "{} of its objects were smaller than min_object ({} of {}, summed over the frames)",
+                percent(share(found)),
+                found.small_objects,
+                found.objects + found.small_objects
+            ));
+        }
+        if found.frames_without_pixels > 0 {
+            reasons.push(format!(
+                "the pixels of {} frames with objects could not be kept or read",
+                found.frames_without_pixels
+            ));
+        }
+        let text = format!("many objects get no crop for {}", found.name);
+        Some((text, reasons.join("; ")))
+    },
+    advice: "where their crops would still show enough, lower min_object; else use a camera that is closer, or has more pixels",
+    keys: "secondary[].min_object sources[].uri",
+    stages: &[],
 };
 
 /// A batch is larger than the number of crops.

@@ -298,6 +298,7 @@ pub(super) const OTHERS: &[Rule] = &[
     },
     extras::RENDERING,
     extras::SECONDARY,
+    extras::WITHOUT_CROP,
 ];
 
 fn is_infer_limit(metrics: &CaptureMetrics) -> bool {

@@ -295,6 +295,14 @@ const CASES: &[(&str, Change, &str, Change)] = &[
             metrics.secondary = vec![half, slow];
         },
     ),
+    (
+        "objects_without_crop",
+        |metrics| {
+            metrics.run.secondary = vec![without_crop(100, 900, 0), without_crop(900, 100, 0)];
+        },
+        "90 % of its objects were smaller than min_object (900 of 1000",
+        |metrics| metrics.run.secondary = vec![without_crop(900, 100, 0)],
+    ),
 ];
 
 /// A run of 10 s whose output lost some of 2440 messages, while others wait at its end.
@@ -360,6 +368,16 @@ fn network(name: &str, crops: f64, dropped_crops: f64) -> NetworkNotes {
         crops,
         dropped_crops,
         ..NetworkNotes::default()
+    }
+}
+
+/// A network with objects, such that are too small, and frames without pixels.
+fn without_crop(objects: u64, small_objects: u64, frames_without_pixels: u64) -> NetworkNotes {
+    NetworkNotes {
+        objects,
+        small_objects,
+        frames_without_pixels,
+        ..network("plate", 10.0, 0.0)
     }
 }
 

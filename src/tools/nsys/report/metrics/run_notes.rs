@@ -48,6 +48,9 @@ pub(crate) struct SourceNotes {
 pub(crate) struct NetworkNotes {
     pub name: String,
     pub batches: u64,
+    pub objects: u64,
+    pub small_objects: u64,
+    pub frames_without_pixels: u64,
     pub crops: f64,
     pub crops_per_s: Option<f64>,
     pub crops_per_frame: Option<f64>,
