@@ -174,7 +174,8 @@ pub(super) fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
     let mut status = 0;
     for (number, files) in files.iter().enumerate() {
         let request = profile_request(args, files.batch_size);
-        if let Some(note) = runner.sampling_note(&request).filter(|_| number == 0) {
+        let of_first = runner.sampling_note(&request).filter(|_| number == 0);
+        for note in of_first.into_iter().chain(shortcomings(&request)) {
             eprintln!("jetwatch: note: {note}");
         }
         eprintln!("jetwatch: {}", describe(&host, files, &request));
@@ -248,6 +249,39 @@ fn profile_request(args: &ProfileArgs, batch_size: Option<u8>) -> ProfileRequest
         frames: args.frames,
         batch_size,
     }
+}
+
+/// What the recording will lack, as far as the options say.
+fn shortcomings(request: &ProfileRequest) -> Vec<String> {
+    /// The verdict leaves out the start of the network from this number of batches on.
+    const MIN_BATCHES: u64 = 20;
+    const MIN_DURATION: Duration = Duration::from_secs(2);
+    let mut notes = Vec::new();
+    let traces = &request.traces;
+    if !traces.is_empty() && !traces.iter().any(|trace| trace == "nvtx") {
+        notes.push(
+            "without nvtx in --trace there are no ranges: the report has neither stages nor a verdict"
+                .to_owned(),
+        );
+    }
+    let size = u64::from(request.batch_size.unwrap_or(1));
+    if let Some(frames) = request.frames.filter(|frames| frames / size < MIN_BATCHES) {
+        notes.push(format!(
+            "{frames} frames are fewer than {MIN_BATCHES} batches: the verdict includes the start of the network; raise --frames"
+        ));
+    }
+    if let Some(duration) = request.duration.filter(|duration| *duration < MIN_DURATION) {
+        notes.push(format!(
+            "{} s hold little beside the start of the network; use --duration 10s, or --warmup",
+            duration.as_secs_f64()
+        ));
+    }
+    if let Some(frames) = request.frames.filter(|_| !request.warmup.is_zero()) {
+        notes.push(format!(
+            "nothing is recorded if the run of {frames} frames ends before --warmup is over"
+        ));
+    }
+    notes
 }
 
 /// Adds to the daemon's numbers what the series of the profile varies, so that `jetwatch report` can compare its profiles.

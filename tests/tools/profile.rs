@@ -240,6 +240,21 @@ fn missing_configuration_is_told_before_nsys_starts() {
 }
 
 #[test]
+fn what_a_recording_will_lack_is_named_before_nsys_starts() {
+    let bench = ProfileSetup::short();
+    let mut command = bench.command();
+    command.args(["--trace", "cuda", "--frames", "4", "--duration", "500ms"]);
+    let output = finish(&mut command);
+    assert_success(&output);
+    let text = stderr(&output);
+    let (before, _) = text
+        .split_once("jetwatch: profiling on")
+        .expect("it starts");
+    assert_has!(before =>
+        "without nvtx in --trace there are no ranges", "4 frames are fewer than 20 batches", "0.5 s hold little beside the start");
+}
+
+#[test]
 fn run_that_ends_before_the_recording_is_reported() {
     let bench = ProfileSetup::short();
     let mut command = bench.command();
