@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod advice;
 mod architecture;
 mod bench;
 mod bench_ablation;

@@ -206,6 +206,35 @@ const CAMERAS: &[(&str, Change, &[&str], &str)] = &[
         r.set(&[("batch", 0.01), ("infer", 0.95)]);
         r.run["dropped"] = json!(200);
     }, &["frames_dropped", "network_on_cpu"], "idle cores"),
+    ("two cameras of 30 and 5 frames/s, batch of 2", |r| {
+        (r.sources, r.batch_size) = (2, 2);
+        r.run["sources"] = json!([{"name": "fast", "live": true, "detected": 300}, {"name": "slow", "live": true, "detected": 50}]);
+        r.latency(16.0);
+    }, &["batch_latency", "waits_for_sources"], "all of them have 1"),
+    ("three cameras, one of them closed by its schedule, batch of 3", |r| {
+        (r.sources, r.batch_size) = (3, 3);
+        r.run["sources"] = json!([{"name": "a", "live": true, "detected": 250}, {"name": "b", "live": true, "detected": 250},
+            {"name": "night", "live": true, "detected": 0}]);
+        r.latency(20.0);
+    }, &["batch_latency", "waits_for_sources"], "all of them have 2"),
+    ("three cameras, batch of 4", |r| { (r.sources, r.batch_size) = (3, 4); r.latency(25.0); }, &["batch_latency", "waits_for_sources"], "3 live sources wait"),
+    ("two cameras of different rates and a file", |r| {
+        r.sources = 3;
+        r.run["sources"] = json!([{"name": "a", "live": true, "detected": 250, "dropped": 20}, {"name": "b", "live": true, "detected": 100},
+            {"name": "file", "live": false, "detected": 900}]);
+        r.set(&[("batch", 0.01), ("infer", 0.95)]);
+        (r.run["dropped"], r.run["frames"]) = (json!(20), json!(1250));
+    }, &["frames_dropped", "network_on_cpu"], "most of them from a (20)"),
+    ("webhook that answers 500", |r| r.output("webhook alarm", "messages", 0, 900, 9_800.0), &["webhook_events_lost", "waits_for_sources"], "timeout_s"),
+    ("JSON lines to a full pipe", |r| r.output("json-lines", "messages", 0, 990, 9_999.0), &["lines_lost", "waits_for_sources"], "read the pipe faster"),
+    ("camera with motion gating, a quiet scene", |r| r.set(&[("batch", 0.97), ("infer", 0.01), ("tensor", 0.001), ("decode", 0.001)]), CAMERA, "no stage"),
+    ("recording at the limit of the encoder", |r| { r.output("record", "frames", 120, 60, 9_990.0); r.set(&[("render", 0.05), ("encode", 0.94)]); },
+        &["recorded_frames_lost", "rendering_limit"], "record lost 120"),
+    ("secondary network, objects too small", |r| r.run["secondary"] = json!([{"name": "plate", "crops": 20, "batches": 20, "objects": 40, "small_objects": 960,
+        "mean_batch": 1.0, "batch_size": 1, "suggested_batch_size": 1, "mean_wait_ms": 0.1, "mean_infer_ms": 3.0}]),
+        &["waits_for_sources", "objects_without_crop"], "96 % of its objects were smaller than min_object"),
+    ("secondary network, pixels that cannot be kept", |r| r.run["secondary"] = json!([{"name": "plate", "crops": 20, "objects": 40, "frames_without_pixels": 7}]),
+        &["waits_for_sources", "objects_without_crop"], "the pixels of 7 frames"),
     // The machine.
     ("camera beside a little load", |r| load(r, 4, 0.3, 1.0), CAMERA, "no stage"),
     ("camera beside load on a core", |r| load(r, 4, 1.0, 1.0), &["cpu_taken", "waits_for_sources"], "other programs took 25 % of 4 cores (ffmpeg 1.00)"),
@@ -250,6 +279,12 @@ const FILES: &[(&str, Change, &[&str], &str)] = &[
     ("file, slow boxes", |r| r.set(&[("infer", 0.1), ("decode", 0.85)]), &["decode_limit"], "detector.score_threshold"),
     ("file, slow tracker", |r| r.set(&[("infer", 0.1), ("send_results", 0.8), ("track", 0.95)]), &["tracking_limit"], "tracker.association"),
     ("file, slow encoding of messages", |r| r.set(&[("infer", 0.1), ("send_results", 0.8), ("publish", 0.95)]), &["publishing_limit"], "publish.detections"),
+    ("file, secondary network slower than the primary one", |r| {
+        r.run["secondary"] = json!([{"name": "plate", "crops": 900, "batches": 300, "mean_batch": 3.0, "batch_size": 4, "suggested_batch_size": 4,
+            "mean_wait_ms": 90.0, "mean_infer_ms": 30.0}]);
+        r.set(&[("infer", 0.3), ("send_results", 0.01), ("secondary", 0.96)]);
+    }, &["secondary_limit"], "secondary[].workers"),
+    ("file with motion gating", |r| r.set(&[("batch", 0.9), ("infer", 0.05), ("enqueue", 0.0), ("video_decode", 0.92)]), &["video_decode_limit"], "decoder: hardware"),
     ("file, scripted detector", |r| r.meta["versions"]["detector"] = json!("scripted, truth"), &["scripted_detector"], "its script"),
     ("file, recording that loses after an error", |r| { r.output("record", "frames", 10, 0, 10.0); r.set(&[("render", 0.02)]); }, &["recorded_frames_lost", "network_on_cpu"], "record lost 10"),
 ];
