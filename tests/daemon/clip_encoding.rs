@@ -5,7 +5,6 @@ use crate::support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jetwatch_config::{Config, EncodingConfig, SourceUri};

@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_secs(8);
 /// Shortest look, for the rate and for sound, which comes beside the video.
 const MIN_LOOK: Duration = Duration::from_secs(3);
 
-/// Longest wait for the thread at the end of the daemon.
+/// Maximum wait for the thread at the end of the daemon.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The picture fits into this size.
@@ -38,6 +38,9 @@ const PICTURE: Size = Size {
     height: 640,
 };
 const PICTURE_QUALITY: u8 = 85;
+
+/// A JPEG file.
+type Picture = Arc<[u8]>;
 
 /// Searches and tests.
 pub(super) struct Cameras {
@@ -53,7 +56,7 @@ struct State {
     found: Option<Value>,
     /// What the last test has shown.
     tested: Option<Value>,
-    picture: Option<Arc<[u8]>>,
+    picture: Option<Picture>,
 }
 
 impl Cameras {
@@ -146,7 +149,7 @@ impl Cameras {
     }
 
     /// The picture of the last test.
-    pub(super) fn picture(&self) -> Option<Arc<[u8]>> {
+    pub(super) fn picture(&self) -> Option<Picture> {
         self.state.lock().picture.clone()
     }
 }
@@ -214,7 +217,7 @@ struct Shown {
     first_image: Option<Instant>,
     last_image: Option<Instant>,
     images: u32,
-    picture: Option<Arc<[u8]>>,
+    picture: Option<Picture>,
     format: Option<StreamFormat>,
     decoder: Option<String>,
     units: u32,
@@ -314,7 +317,7 @@ impl FrameHandler for Look {
 }
 
 /// Opens `source` for some seconds; what it shows, and its picture.
-fn look_at(source: &SourceConfig, stop: &StopToken) -> Result<(Value, Option<Arc<[u8]>>), String> {
+fn look_at(source: &SourceConfig, stop: &StopToken) -> Result<(Value, Option<Picture>), String> {
     let (changed, changes) = bounded(1);
     let look = Arc::new(Look {
         shown: Mutex::default(),

@@ -310,7 +310,7 @@ impl Service {
         }
     }
 
-    /// Begins a search for cameras or a test of one, tells what they have found so far, or adds one to the configuration.
+    /// Begins a search for cameras or a test of one, returns what they have found so far, or adds one to the configuration.
     async fn cameras(self: &Arc<Self>, head: &Head<'_>, body: &Bytes) -> Answer {
         match *head.method {
             Method::POST => {
@@ -337,7 +337,7 @@ impl Service {
         answer_json(&self.backend.cameras())
     }
 
-    /// Begins checks of the installation, or tells what they have found so far.
+    /// Begins checks of the installation, or returns what they have found so far.
     fn doctor(&self, head: &Head<'_>) -> Answer {
         if *head.method == Method::POST
             && let Err(reason) = self.backend.start_checks()

@@ -141,9 +141,9 @@ export function show(main) {
   };
 
   const showAdded = (node, outcome, wanted) => {
-    const told = outcome.problems.length > 0 ? outcome.problems : [outcome.reason || `${wanted.name} is in the configuration, which is read again now. The file of before is ${outcome.previous}.`];
+    const lines = outcome.problems.length > 0 ? outcome.problems : [outcome.reason || `${wanted.name} is in the configuration, which is read again now. The file of before is ${outcome.previous}.`];
     node.dataset.state = outcome.saved ? "applied" : "refused";
-    node.replaceChildren(...told.map((line) => el("p", { class: outcome.saved ? null : "problem" }, line)), ...(outcome.saved
+    node.replaceChildren(...lines.map((line) => el("p", { class: outcome.saved ? null : "problem" }, line)), ...(outcome.saved
       ? [el("p", {}, el("a", { href: "#live" }, "Live view"), " · ", el("a", { href: `#zones/${encodeURIComponent(wanted.name)}` }, "Draw zones and lines"))]
       : [outcome.yaml && el("pre", { tabindex: 0 }, outcome.yaml)].filter(Boolean)));
   };

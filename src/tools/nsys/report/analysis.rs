@@ -134,7 +134,7 @@ pub(super) fn parse_measurement(path: &Path, bytes: &[u8]) -> Result<Value, Repo
 /// Analyzes what `jetwatch bench` has measured; `path` is the file that holds it.
 ///
 /// # Errors
-/// It is no measurement, or was interrupted.
+/// It is not a measurement, or was interrupted.
 pub fn analyze_measurement(
     path: &Path,
     document: &Value,
