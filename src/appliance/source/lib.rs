@@ -16,6 +16,7 @@
 mod argus;
 mod convert_plan;
 mod cut_file;
+pub mod digest;
 mod elements;
 mod error;
 mod frame_handler;

@@ -342,6 +342,6 @@ mod tests {
             fs::write(interface.join("flags"), format!("{flags}\n")).expect("a file");
         }
         assert_eq!(interfaces(folder.path()), [2, 7]);
-        assert_eq!(interfaces(&folder.path().join("none")), []);
+        assert!(interfaces(&folder.path().join("none")).is_empty());
     }
 }

@@ -16,4 +16,4 @@ pub use self::address::{device_service, host};
 pub use self::camera::{Camera, Stream};
 pub use self::discovery::{Found, PORT, discover, probe};
 pub use self::error::OnvifError;
-pub use self::soap::Login;
+pub use jetwatch_source::digest::Login;

@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gio::glib::{self, Checksum, ChecksumType};
+use jetwatch_source::digest::{Challenge, Login};
 use ureq::Agent;
 
 use crate::{OnvifError, xml};
@@ -25,15 +26,6 @@ const WSU: &str =
     "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-utility-1.0.xsd";
 const TOKEN: &str = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-username-token-profile-1.0#PasswordDigest";
 const BASE64: &str = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-soap-message-security-1.0#Base64Binary";
-
-/// User and password.
-#[derive(Clone)]
-pub struct Login {
-    /// User name.
-    pub user: String,
-    /// Password.
-    pub password: String,
-}
 
 /// A request without parameters but those in `body`.
 #[derive(Debug, Clone, Copy)]
@@ -224,21 +216,9 @@ impl Client {
 
     /// The header that answers the best of these challenges; `None` if none is known.
     fn authorization(&self, challenges: &[String], login: &Login, url: &str) -> Option<String> {
-        let digests = challenges
-            .iter()
-            .filter_map(|challenge| Challenge::parse(challenge));
-        // SHA-256 before MD5.
-        let best = digests.max_by_key(|challenge| challenge.algorithm == ChecksumType::Sha256);
-        if let Some(challenge) = best {
-            self.requests.set(self.requests.get() + 1);
-            let client_nonce: String = random().iter().map(|byte| format!("{byte:02x}")).collect();
-            return Some(challenge.answer(login, path_of(url), &client_nonce, self.requests.get()));
-        }
-        let is_basic = |challenge: &String| scheme_of(challenge).0.eq_ignore_ascii_case("basic");
-        challenges.iter().any(is_basic).then(|| {
-            let both = format!("{}:{}", login.user, login.password);
-            format!("Basic {}", glib::base64_encode(both.as_bytes()))
-        })
+        let best = Challenge::best(challenges.iter().map(|it| Challenge::parse(it)))?;
+        self.requests.set(self.requests.get() + 1);
+        best.answer(login, "POST", path_of(url), self.requests.get())
     }
 }
 
@@ -278,170 +258,30 @@ fn path_of(url: &str) -> &str {
     rest.find('/').map_or("/", |at| &rest[at..])
 }
 
-/// A challenge's scheme, and the rest.
-fn scheme_of(challenge: &str) -> (&str, &str) {
-    challenge
-        .trim()
-        .split_once(' ')
-        .unwrap_or((challenge.trim(), ""))
-}
-
-/// A demand for Digest credentials (RFC 7616).
-struct Challenge {
-    algorithm: ChecksumType,
-    /// As the camera wrote it, to be repeated.
-    named_algorithm: Option<String>,
-    realm: String,
-    nonce: String,
-    opaque: Option<String>,
-    /// Whether the answer has a count and a nonce of the client.
-    has_qop: bool,
-}
-
-impl Challenge {
-    fn parse(header: &str) -> Option<Self> {
-        let (scheme, rest) = scheme_of(header);
-        if !scheme.eq_ignore_ascii_case("digest") {
-            return None;
-        }
-        let values = parameters(rest);
-        let value = |wanted: &str| {
-            let found = values
-                .iter()
-                .find(|(name, _)| name.eq_ignore_ascii_case(wanted));
-            found.map(|(_, value)| value.clone())
-        };
-        let named_algorithm = value("algorithm");
-        let algorithm = match named_algorithm.as_deref() {
-            None => ChecksumType::Md5,
-            Some(name) if name.eq_ignore_ascii_case("MD5") => ChecksumType::Md5,
-            Some(name) if name.eq_ignore_ascii_case("SHA-256") => ChecksumType::Sha256,
-            Some(_) => return None,
-        };
-        let qop = value("qop");
-        let has_auth = |qop: &String| {
-            qop.split(',')
-                .any(|kind| kind.trim().eq_ignore_ascii_case("auth"))
-        };
-        Some(Self {
-            algorithm,
-            named_algorithm,
-            realm: value("realm")?,
-            nonce: value("nonce")?,
-            opaque: value("opaque"),
-            has_qop: qop.is_some_and(|qop| has_auth(&qop)),
-        })
-    }
-
-    fn answer(&self, login: &Login, path: &str, client_nonce: &str, count: u32) -> String {
-        let hash = |text: String| {
-            let mut sum = Checksum::new(self.algorithm).expect("GLib has it");
-            sum.update(text.as_bytes());
-            sum.string().expect("it was not read before").to_string()
-        };
-        let Self { realm, nonce, .. } = self;
-        let who = hash(format!("{}:{realm}:{}", login.user, login.password));
-        let what = hash(format!("POST:{path}"));
-        let counted = format!("{count:08x}:{client_nonce}:auth");
-        let response = match self.has_qop {
-            true => hash(format!("{who}:{nonce}:{counted}:{what}")),
-            false => hash(format!("{who}:{nonce}:{what}")),
-        };
-        let user = login.user.replace('\\', "\\\\").replace('"', "\\\"");
-        let mut header = format!(
-            "Digest username=\"{user}\", realm=\"{realm}\", nonce=\"{nonce}\", uri=\"{path}\", response=\"{response}\""
-        );
-        if let Some(algorithm) = &self.named_algorithm {
-            header += &format!(", algorithm={algorithm}");
-        }
-        if let Some(opaque) = &self.opaque {
-            header += &format!(", opaque=\"{opaque}\"");
-        }
-        if self.has_qop {
-            header += &format!(", qop=auth, nc={count:08x}, cnonce=\"{client_nonce}\"");
-        }
-        header
-    }
-}
-
-/// The parameters of a challenge, `name=value` or `name="value"`, with commas between them.
-fn parameters(text: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut rest = text;
-    while let Some((name, after)) = rest.split_once('=') {
-        let after = after.trim_start();
-        let (value, next) = match after.strip_prefix('"') {
-            Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
-            None => after.split_at(after.find(',').unwrap_or(after.len())),
-        };
-        let name = name.trim_matches(|c: char| c == ',' || c.is_whitespace());
-        found.push((name.to_owned(), value.trim().to_owned()));
-        rest = next;
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn login() -> Login {
-        Login {
+    #[test]
+    fn requests_answer_the_strongest_challenge_with_their_path() {
+        let client = Client::new("http://c/d", None);
+        let login = Login {
             user: "Mufasa".to_owned(),
             password: "Circle of Life".to_owned(),
-        }
-    }
-
-    /// Answers to the challenge of RFC 7616, 3.9.1, for a POST, computed with Python's hashlib.
-    #[test]
-    fn challenges_of_digest_are_answered_with_the_strongest_algorithm_known() {
-        let realm = "realm=\"http-auth@example.org\", qop=\"auth, auth-int\", nonce=\"7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v\", \
-                     opaque=\"FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS\"";
-        let md5 = format!("Digest {realm}, algorithm=MD5");
-        let sha256 = format!("Digest {realm}, algorithm=SHA-256");
-        let other = format!("Digest {realm}, algorithm=SHA-512-256");
-        let client_nonce = "f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ";
-        let answer = |challenge: &str| {
-            let challenge = Challenge::parse(challenge).expect("it is known");
-            challenge.answer(&login(), "/dir/index.html", client_nonce, 1)
         };
-        for (challenge, response) in [(&md5, MD5_ANSWER), (&sha256, SHA256_ANSWER)] {
-            let header = answer(challenge);
-            assert!(
-                header.contains(&format!("response=\"{response}\"")),
-                "{header}"
-            );
-            assert!(
-                header.contains("qop=auth, nc=00000001, cnonce="),
-                "{header}"
-            );
-            assert!(header.contains("opaque=\"FQhe/"), "{header}");
-        }
-        assert!(Challenge::parse(&other).is_none());
-        let old = answer("digest realm=\"r\",nonce=\"n\"");
-        assert!(
-            old.contains(&format!("response=\"{OLD_ANSWER}\"")) && !old.contains("qop"),
-            "{old}"
-        );
-        let client = Client::new("http://c/d", None);
-        let header = |challenges: &[&String]| {
-            let challenges: Vec<_> = challenges.iter().map(|it| (*it).clone()).collect();
-            client.authorization(&challenges, &login(), "http://c/d?e")
+        let digest =
+            |algorithm: &&str| format!("Digest realm=\"r\", nonce=\"n\", algorithm={algorithm}");
+        let header = |algorithms: &[&str]| {
+            let challenges: Vec<_> = algorithms.iter().map(digest).collect();
+            client.authorization(&challenges, &login, "http://c/d?e")
         };
-        let chosen = header(&[&md5, &other, &sha256]).expect("two are known");
+        let chosen = header(&["MD5", "SHA-512-256", "SHA-256"]).expect("two are known");
         assert!(
             chosen.contains("algorithm=SHA-256") && chosen.contains("uri=\"/d?e\""),
             "{chosen}"
         );
-        assert_eq!(header(&[&other]), None);
-        // rvi/ONVIFCameraAndroid 14: a camera that takes Basic alone.
-        let basic = header(&[&"Basic realm=\"gSOAP Web Service\"".to_owned()]);
-        assert_eq!(basic.as_deref(), Some("Basic TXVmYXNhOkNpcmNsZSBvZiBMaWZl"));
+        assert_eq!(header(&["SHA-512-256"]), None);
     }
-
-    const MD5_ANSWER: &str = "6f31d8ff6361bb27783b6ac62b999535";
-    const SHA256_ANSWER: &str = "b85bfcaae378db6f6d75b1706062ac3d66fec2dd3d0082d77885522866488dac";
-    const OLD_ANSWER: &str = "9cfb3c982a513c1449b00622ca4824bc";
 
     /// The example in 6.1.1.3 of ONVIF's programmer's guide.
     #[test]

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 
 use crate::convert_plan::VideoFormat;
+use crate::digest::Login;
 use crate::elements::make;
 use crate::pacer::Pacer;
 use crate::{SourceContext, SourceError};
@@ -25,7 +26,7 @@ use super::bounded::{LateCalls, OPEN_TIMEOUT};
 use super::camera;
 use super::decode::{self, DecodeOptions};
 use super::diagnostics::SessionDiagnostics;
-use super::digest_relay::{DigestRelay, Login};
+use super::digest_relay::DigestRelay;
 use super::encode::RawEncoder;
 use super::encoded::EncodedCapture;
 use super::hardware::VideoHardware;

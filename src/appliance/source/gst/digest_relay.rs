@@ -13,11 +13,11 @@ use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use jetwatch_files::Sha256Digest;
+use crate::digest::{Challenge, Login, Scheme};
 
 /// Time to connect, and of one answer to the question how the camera asks for credentials.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,13 +30,6 @@ const MAX_PENDING: usize = 8;
 
 /// Port of RTSP where the address has none.
 const DEFAULT_PORT: u16 = 554;
-
-/// Whom to log in.
-#[derive(Clone)]
-pub(super) struct Login {
-    pub(super) user: String,
-    pub(super) password: String,
-}
 
 /// Relays sessions to one camera while it exists.
 pub(super) struct DigestRelay {
@@ -212,9 +205,11 @@ impl Session {
     /// `request` with credentials, where the camera has asked for them.
     fn with_login(&self, request: &Message) -> Vec<u8> {
         let mut state = self.state.lock();
-        let header = state.challenge.as_mut().map(|(challenge, count)| {
+        let mut words = request.start.split(' ');
+        let (method, uri) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+        let header = state.challenge.as_mut().and_then(|(challenge, count)| {
             *count += 1;
-            challenge.answer(&self.login, request, *count)
+            challenge.answer(&self.login, method, uri, *count)
         });
         if let Some(number) = request.header("cseq") {
             let number = number.to_owned();
@@ -365,166 +360,12 @@ impl Message {
     }
 }
 
-/// How credentials are sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Scheme {
-    Basic,
-    /// Digest with MD5.
-    Md5,
-    /// Digest with SHA-256.
-    Sha256,
-    #[default]
-    Other,
-}
-
-/// One `WWW-Authenticate`.
-#[derive(Clone, Default)]
-struct Challenge {
-    scheme: Scheme,
-    is_stale: bool,
-    realm: String,
-    nonce: String,
-    opaque: Option<String>,
-    /// `qop=auth` is offered.
-    has_qop: bool,
-}
-
-impl Challenge {
-    fn parse(value: &str) -> Self {
-        let (scheme, rest) = value.split_once(' ').unwrap_or((value, ""));
-        let mut challenge = Self::default();
-        if scheme.eq_ignore_ascii_case("basic") {
-            challenge.scheme = Scheme::Basic;
-        }
-        if !scheme.eq_ignore_ascii_case("digest") {
-            return challenge;
-        }
-        challenge.scheme = Scheme::Md5;
-        for (name, value) in parameters(rest) {
-            match name.to_ascii_lowercase().as_str() {
-                "algorithm" => {
-                    challenge.scheme = match value.to_ascii_uppercase().as_str() {
-                        "MD5" => Scheme::Md5,
-                        "SHA-256" => Scheme::Sha256,
-                        _ => Scheme::Other,
-                    };
-                }
-                "realm" => challenge.realm = value,
-                "nonce" => challenge.nonce = value,
-                "opaque" => challenge.opaque = Some(value),
-                "stale" => challenge.is_stale = value.eq_ignore_ascii_case("true"),
-                "qop" => {
-                    challenge.has_qop = value
-                        .split(',')
-                        .any(|qop| qop.trim().eq_ignore_ascii_case("auth"));
-                }
-                _ => {}
-            }
-        }
-        challenge
-    }
-
-    /// The value of `Authorization` for `request`, the `count`th with this nonce.
-    fn answer(&self, login: &Login, request: &Message, count: u32) -> String {
-        let mut words = request.start.split(' ');
-        let (method, uri) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let cnonce = &hash(&format!("{:?} {}", since, self.nonce))[..16];
-        self.answer_with(login, method, uri, count, cnonce)
-    }
-
-    fn answer_with(
-        &self,
-        login: &Login,
-        method: &str,
-        uri: &str,
-        count: u32,
-        cnonce: &str,
-    ) -> String {
-        let (Login { user, password }, Self { realm, nonce, .. }) = (login, self);
-        let secret = hash(&format!("{user}:{realm}:{password}"));
-        let what = hash(&format!("{method}:{uri}"));
-        let (response, qop) = match self.has_qop {
-            true => (
-                hash(&format!(
-                    "{secret}:{nonce}:{count:08x}:{cnonce}:auth:{what}"
-                )),
-                format!(", qop=auth, nc={count:08x}, cnonce=\"{cnonce}\""),
-            ),
-            false => (hash(&format!("{secret}:{nonce}:{what}")), String::new()),
-        };
-        let user = user.replace('\\', "\\\\").replace('"', "\\\"");
-        let opaque = self.opaque.as_ref();
-        let opaque = opaque.map_or_else(String::new, |it| format!(", opaque=\"{it}\""));
-        format!(
-            "Digest username=\"{user}\", realm=\"{realm}\", nonce=\"{nonce}\", uri=\"{uri}\", algorithm=SHA-256, response=\"{response}\"{qop}{opaque}"
-        )
-    }
-}
-
-/// `name=value` and `name="value"`, separated by commas.
-fn parameters(text: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut rest = text;
-    while let Some((name, after)) = rest.split_once('=') {
-        let after = after.trim_start();
-        let (value, left) = match after.strip_prefix('"') {
-            Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
-            None => after.split_once(',').unwrap_or((after, "")),
-        };
-        let name = name.trim_matches([' ', ',', '\t']);
-        found.push((name.to_owned(), value.trim().to_owned()));
-        rest = left;
-    }
-    found
-}
-
-/// SHA-256 in hexadecimal digits.
-fn hash(text: &str) -> String {
-    Sha256Digest::of(text.as_bytes()).to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_answer_is_that_of_the_standard() {
-        // RFC 7616, 3.9.1.
-        let challenge = Challenge::parse(
-            "Digest realm=\"http-auth@example.org\", qop=\"auth, auth-int\", algorithm=SHA-256, \
-             nonce=\"7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v\", opaque=\"FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS\"",
-        );
-        assert_eq!(challenge.scheme, Scheme::Sha256);
-        assert!(challenge.has_qop && !challenge.is_stale);
-        let login = Login {
-            user: "Mufasa".to_owned(),
-            password: "Circle of Life".to_owned(),
-        };
-        let cnonce = "f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ";
-        let answer = challenge.answer_with(&login, "GET", "/dir/index.html", 1, cnonce);
-        for wanted in [
-            "response=\"753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1\"",
-            "nc=00000001",
-            "opaque=\"FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS\"",
-        ] {
-            assert!(answer.contains(wanted), "{answer}");
-        }
-    }
-
-    #[test]
-    fn challenges_are_read_as_cameras_write_them() {
-        let parse = Challenge::parse;
-        assert_eq!(parse("Basic realm=\"x\"").scheme, Scheme::Basic);
-        let scheme = parse("Digest realm=\"a, b=c\", nonce=\"1\"").scheme;
-        assert_eq!(scheme, Scheme::Md5);
-        let camera = parse("Digest realm=\"a, b=c\",nonce=\"1\",stale=TRUE,algorithm=\"SHA-256\"");
-        assert_eq!((camera.scheme, camera.is_stale), (Scheme::Sha256, true));
-        assert_eq!(
-            (camera.realm.as_str(), camera.nonce.as_str()),
-            ("a, b=c", "1")
-        );
-        assert_eq!(parse("Negotiate").scheme, Scheme::Other);
+    fn addresses_are_split_behind_the_port() {
         assert_eq!(split("rtsp://h:8554/a?b=c"), ("h:8554", "/a?b=c"));
         assert_eq!(split("rtsp://h"), ("h", ""));
     }
