@@ -57,6 +57,22 @@ fn packets(path: &Path, kind: &str) -> Vec<(f64, String)> {
         .collect()
 }
 
+/// Seconds by which the sound is to be played earlier than its times in a Matroska file say (CodecDelay). FFmpeg 6.1 and newer write it
+/// for AAC, and GStreamer does not read it: the sound of such a file is late by it.
+fn codec_delay(path: &Path) -> f64 {
+    let output = Command::new("ffprobe")
+        .args(["-v", "error", "-of", "json", "-select_streams", "a"])
+        .args(["-show_entries", "stream=initial_padding,sample_rate"])
+        .arg(path)
+        .output()
+        .expect("ffprobe starts");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let stream = &found["streams"][0];
+    let rate = stream["sample_rate"].as_str().expect("a rate");
+    let samples = stream["initial_padding"].as_f64().unwrap_or(0.0);
+    samples / rate.parse::<f64>().expect("a number")
+}
+
 /// Codecs of the streams of a file.
 fn codecs(path: &Path) -> String {
     let output = Command::new("ffprobe")
@@ -133,13 +149,17 @@ fn sound_of_files_keeps_its_place_beside_the_images() {
             .map(|(time, hash)| (hash, time))
             .collect();
         let kept = packets(&copy, "audio");
+        let late = match name.ends_with(".mkv") {
+            true => codec_delay(&path),
+            false => 0.0,
+        };
         // Of 215 frames in five seconds: one or two are before the first image.
         assert!(kept.len() >= 210, "{name}: {}", kept.len());
         for (time, hash) in &kept {
             let original = known
                 .get(hash)
                 .unwrap_or_else(|| panic!("{name}: {time} is no frame of the source"));
-            let shift = (time - after) - (original - before);
+            let shift = (time - after) - (original - before) - late;
             assert!(shift.abs() < 0.0015, "{name}: {time} is {shift} s off");
         }
     }
