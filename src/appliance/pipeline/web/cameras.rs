@@ -166,7 +166,11 @@ pub(super) fn source_of(camera: &NewCamera) -> Result<SourceConfig, String> {
     // JSON is YAML. The login follows below: a password may look like a placeholder, which no file may have.
     let text = json!({"sources": [item], "detector": {"model": "any"}}).to_string();
     let config = Config::from_str("the camera", &text).map_err(|error| {
-        let problems = error.problems().iter().map(|problem| problem.what.clone());
+        let problems = error.problems().iter().map(|problem| {
+            let expected = problem.expected.as_deref();
+            let expected = expected.map_or_else(String::new, |it| format!(", expected {it}"));
+            format!("{}{expected}", problem.what)
+        });
         let problems: Vec<String> = problems.collect();
         match problems.is_empty() {
             true => error.to_string(),

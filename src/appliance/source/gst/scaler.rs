@@ -459,16 +459,18 @@ impl AppSinkHandler {
             ..
         } = self.caps_info();
         let scaled = match own_scaling {
-            Some(scaling) => {
+            // Behind elements, whose work is counted as scaling, the conversion is a part of reading the image.
+            Some(scaling) if scaling.is_alone => {
                 let _range = recorder.range_with_payload(Stage::Scale, 1, meta.seq);
                 Some(self.scaling_reader.read(sample, scaling)?)
             }
-            None => None,
+            _ => None,
         };
         let _range = recorder.range_with_payload(Stage::Source, 1, meta.seq);
-        let image = match scaled {
-            Some(image) => image,
-            None => self.reader.read(sample)?,
+        let image = match (scaled, own_scaling) {
+            (Some(image), _) => image,
+            (None, Some(scaling)) => self.scaling_reader.read(sample, scaling)?,
+            (None, None) => self.reader.read(sample)?,
         };
         Some(Frame {
             meta,
