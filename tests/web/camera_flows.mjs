@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { createInterface } from "node:readline";
 
 import { start } from "./daemon.mjs";
 import { LIMIT, PHONE, binary, flow, logIn, model, open, press, shoot } from "./harness.mjs";
@@ -14,9 +15,9 @@ const CAMERA_PASSWORD = "p<&>ss";
 /** A program of tests/support, and the number at the end of its first line, a port. */
 async function support(name, args) {
   const child = spawn("/usr/bin/python3", [`${process.env.SUPPORT}/${name}`, ...args], { stdio: ["pipe", "pipe", "inherit"] });
-  const [line] = await once(child.stdout, "data");
-  child.stdout.resume();
-  return { port: /(\d+)\s/.exec(String(line))[1], stop: () => child.kill("SIGKILL") };
+  // Lines: a part of one may arrive first.
+  const [line] = await once(createInterface({ input: child.stdout }), "line");
+  return { port: /(\d+)\s*$/.exec(line)[1], stop: () => child.kill("SIGKILL") };
 }
 
 export async function cameraFlows() {
