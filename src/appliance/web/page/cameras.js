@@ -112,13 +112,13 @@ export function show(main) {
       return;
     }
     const [name, nameLabel] = field("name", "Name", { required: true, maxlength: 64, value: camera.name });
-    const [fps, fpsLabel] = field("max_fps", "Frames per second at most; empty: all", { type: "number", min: 0.1, max: 240, step: "any", value: tested.suggested_max_fps || "" });
+    const [fps, fpsLabel] = field("max_fps", "Maximum frames/s; empty: all", { type: "number", min: 0.1, max: 240, step: "any", value: tested.suggested_max_fps || "" });
     const add = el("button", { type: "submit", class: "primary" }, "Add to the configuration");
     const result = el("div", { class: "result", role: "status" });
     const form = el("form", { class: "filter" }, nameLabel, fpsLabel);
     const facts = [
       ["Codec", tested.codec || "–"], ["Size", tested.size ? tested.size.join("×") : "–"],
-      ["Frames per second", tested.frame_rate ? tested.frame_rate.toFixed(1) : "–"], ["Sound", tested.sound || "none that can be kept (AAC)"],
+      ["Frames per second", tested.frame_rate ? tested.frame_rate.toFixed(1) : "–"], ["Sound", tested.sound || "no AAC, which alone is kept"],
       ["First image after", seconds(tested.first_image_s)], ["First key frame after", seconds(tested.first_key_frame_s)], ["From key frame to key frame", seconds(tested.key_frame_interval_s)],
     ];
     form.append(el("div", { class: "clear" }, add));
