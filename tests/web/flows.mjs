@@ -259,6 +259,15 @@ try {
     await page.waitForFunction(() => /name: "\w+1"/.test(document.querySelector("pre")?.textContent), LIMIT);
     const checks = [];
     page.on("response", (response) => response.request().method() === "POST" && /rules$/.test(response.url()) && checks.push(response.status()));
+    // The result of the reload comes before the answer to the request that has caused it.
+    await page.evaluate(() => {
+      const { fetch } = window;
+      window.fetch = async (path, options) => {
+        const answer = await fetch(path, options);
+        while (options?.method === "PUT" && document.querySelector(".result").textContent !== "Saved and in effect.") await new Promise((done) => setTimeout(done, 10));
+        return answer;
+      };
+    });
     await page.evaluate(() => [...document.querySelectorAll("button")].find((button) => button.textContent === "Save and reload").click());
     await page.waitForFunction(() => document.querySelector(".result")?.textContent === "Saved and in effect.", LIMIT);
     await page.waitForResponse((response) => response.request().method() === "POST" && /rules$/.test(response.url()), LIMIT).catch(() => {});

@@ -409,11 +409,12 @@ class Editor {
     try {
       const outcome = await put(`sources/${this.source}/rules`, this.body());
       this.showOutcome(outcome);
-      if (outcome.saved) {
-        this.changed = false;
-        text(this.result, "Saved. The configuration is being read again.");
-      }
+      if (outcome.saved) this.changed = false;
+      // The result of the reload may come before this answer.
+      if (outcome.saved && this.waits) text(this.result, "Saved. The configuration is being read again.");
+      this.waits = this.waits && outcome.saved;
     } catch (error) {
+      this.waits = false;
       notify(error.message, "bad");
     }
     this.draw();
