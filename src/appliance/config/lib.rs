@@ -96,7 +96,9 @@ pub use redact::{redact, redact_parameters};
 pub use reference::{
     append_tables, configuration_page, escape_cell, escape_markdown, heading_slug,
 };
-pub use rule_edit::{DrawnShape, RuleEditError, add_sources, edit_rules, rules_yaml};
+pub use rule_edit::{
+    EditedRule, FileRules, RuleEditError, add_sources, edit_rules, rules_of_file, rules_yaml,
+};
 pub use schedule::NamedSchedule;
 pub use schema::{DefaultValue, KeySpec, Unit, ValueType};
 pub use secondary::{MAX_CROP_BATCH_SIZE, SecondaryConfig};

@@ -9,18 +9,38 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::yaml::document::Document;
-use super::yaml::tree::{Spanned, YamlValue};
-use super::{Config, ConfigError, Point, SceneRules, SourceConfig, restart_required_keys};
+use serde_json::{Map, Value};
 
-/// A zone or a line as it was drawn.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DrawnShape {
-    /// Its name.
-    pub name: String,
-    /// Corners or ends, as shares of the image's width and height.
-    pub points: Vec<[f64; 2]>,
+use super::yaml::document::Document;
+use super::yaml::tree::{MapEntry, Spanned, YamlValue};
+use super::{Config, ConfigError, SceneRules, SourceConfig, restart_required_keys};
+
+/// A rule as it is to be.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct EditedRule {
+    /// Its name in the file, where it gets another one.
+    pub was: Option<String>,
+    /// Keys that are set, by their names in the file; null: the key is left out. Keys of the file that are not here stay as they are.
+    /// `coordinates` may be a list of points.
+    pub keys: Map<String, Value>,
 }
+
+/// Sections of a source, such as `zones`, with all of their rules; `stationary` has one or none. Other sections stay as they are.
+pub type EditedSections = [(&'static str, Vec<EditedRule>)];
+
+/// What a file says of the rules of a source, and what they may refer to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FileRules {
+    /// The rules of each section, as they are written; `stationary` as a list of one.
+    pub sections: HashMap<&'static str, Vec<Map<String, Value>>>,
+    /// The names of `schedules`.
+    pub schedules: Vec<String>,
+    /// The labels of each group of `detector.groups`.
+    pub groups: Value,
+}
+
+/// The sections of a source that have rules.
+const SECTIONS: [&str; 4] = ["zones", "lines", "directions", "stationary"];
 
 /// Why rules cannot be changed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -36,20 +56,47 @@ pub enum RuleEditError {
     },
 }
 
-/// Zones and lines as they stand in a configuration, below the keys of a source.
+/// The rules of `source` in the text of a configuration.
 #[must_use]
-pub fn rules_yaml(zones: &[DrawnShape], lines: &[DrawnShape]) -> String {
+pub fn rules_of_file(label: &str, text: &str, source: &str) -> FileRules {
+    let Ok(document) = Document::parse(label, text) else {
+        return FileRules::default();
+    };
+    let root = document.located();
+    let keys_of = |item: &Spanned| match json_of(&item.value) {
+        Value::Object(keys) => Some(keys),
+        _ => None,
+    };
+    let sections = SECTIONS.map(|key| {
+        let items = items_of(source_of(root, source).and_then(|source| entry(source, key)));
+        (key, items.into_iter().filter_map(keys_of).collect())
+    });
+    let schedules = entry(root, "schedules").map(|schedules| entries_of(schedules));
+    let schedules = schedules.unwrap_or_default().iter();
+    let groups = entry(root, "detector").and_then(|detector| entry(detector, "groups"));
+    FileRules {
+        groups: groups.map_or(Value::Null, |groups| json_of(&groups.value)),
+        sections: sections.into_iter().collect(),
+        schedules: schedules.map(|entry| entry.key.clone()).collect(),
+    }
+}
+
+/// The sections as they stand in a configuration, below the keys of a source, with the keys that the file has beyond the changed ones.
+#[must_use]
+pub fn rules_yaml(label: &str, text: &str, source: &str, sections: &EditedSections) -> String {
+    let document = Document::parse(label, text).ok();
+    let root = document.as_ref().map(Document::located);
+    let source = root.and_then(|root| source_of(root, source));
     let mut text = String::new();
-    for (key, shapes) in [("zones", zones), ("lines", lines)] {
-        if !shapes.is_empty() {
-            push_section(&mut text, key, shapes, "");
-        }
+    for (key, rules) in sections.iter().filter(|(_, rules)| !rules.is_empty()) {
+        let items = items_of(source.and_then(|source| entry(source, key)));
+        push_section(&mut text, key, &merged(rules, &items), "");
     }
     text
 }
 
-/// The text of a configuration with other zones and lines of `source`. Rules of known names keep their other keys; where the points
-/// are as before, also their comments. `label` names the file in problems.
+/// The text of a configuration with other rules of `source`. Keys that are as before keep their lines with their comments. `label`
+/// names the file in problems.
 ///
 /// # Errors
 /// The rules or the file have problems, or the file is not written in a form that can be changed.
@@ -57,33 +104,23 @@ pub fn edit_rules(
     label: &str,
     text: &str,
     source: &str,
-    zones: &[DrawnShape],
-    lines: &[DrawnShape],
+    sections: &EditedSections,
 ) -> Result<String, RuleEditError> {
     let before = Config::from_str(label, text).map_err(problems)?;
     let index = before.sources.iter().position(|known| known.name == source);
     let index = index.ok_or_else(|| form(&format!("the file has no source named {source}")))?;
-    let rules = &before.sources[index].rules;
-    let known = [
-        rules
-            .zones
-            .iter()
-            .map(|zone| (zone.name.as_str(), zone.area.points().to_vec()))
-            .collect(),
-        rules
-            .lines
-            .iter()
-            .map(|line| (line.name.as_str(), vec![line.line.from, line.line.to]))
-            .collect(),
-    ];
     let document = Document::parse(label, text).map_err(problems)?;
     let mut edit = Edit::of(document.located(), index, text)?;
-    for ((key, shapes), known) in [("zones", zones), ("lines", lines)].into_iter().zip(known) {
-        edit.set(key, shapes, &known)?;
+    for (key, rules) in sections {
+        edit.set(key, rules)?;
     }
     let edited = edit.finish();
     let after = Config::from_str(label, &edited).map_err(problems)?;
-    match is_as_wanted(&before, &after, index, [zones, lines]) {
+    let trees = [document, Document::parse(label, &edited).map_err(problems)?];
+    let [old, new] = trees
+        .each_ref()
+        .map(|tree| source_of(tree.located(), source));
+    match is_kept(&before, &after, index) && has_sections(old, new, sections) {
         true => Ok(edited),
         false => Err(form("the file would not mean what was drawn")),
     }
@@ -151,58 +188,185 @@ fn form(what: &str) -> RuleEditError {
     }
 }
 
-/// Whether `after` is `before` with these rules of the source.
-fn is_as_wanted(before: &Config, after: &Config, index: usize, shapes: [&[DrawnShape]; 2]) -> bool {
-    let without_shapes = |source: &SourceConfig| {
-        let mut source = source.clone();
-        source.rules = SceneRules {
-            zones: Vec::new(),
-            lines: Vec::new(),
-            ..source.rules
-        };
-        source
+/// Whether `after` is `before` but for the rules of one source.
+fn is_kept(before: &Config, after: &Config, index: usize) -> bool {
+    let without_rules = |source: &SourceConfig| SourceConfig {
+        rules: SceneRules::default(),
+        ..source.clone()
     };
     let is_same = |at: usize| match at == index {
-        true => without_shapes(&before.sources[at]) == without_shapes(&after.sources[at]),
+        true => without_rules(&before.sources[at]) == without_rules(&after.sources[at]),
         false => before.sources[at] == after.sources[at],
     };
-    if before.sources.len() != after.sources.len()
-        || !(0..before.sources.len()).all(is_same)
-        || !restart_required_keys(before, after).is_empty()
-    {
-        return false;
+    before.sources.len() == after.sources.len()
+        && (0..before.sources.len()).all(is_same)
+        && restart_required_keys(before, after).is_empty()
+}
+
+/// Whether a source has the wanted sections, and the others as before.
+fn has_sections(old: Option<&Spanned>, new: Option<&Spanned>, sections: &EditedSections) -> bool {
+    let of = |source: Option<&'_ Spanned>, key: &str| {
+        let items = items_of(source.and_then(|source| entry(source, key)));
+        let keys = items.iter().map(|item| json_of(&item.value));
+        keys.collect::<Vec<Value>>()
+    };
+    SECTIONS.iter().all(|key| {
+        let (old, new) = (of(old, key), of(new, key));
+        let Some((_, rules)) = sections.iter().find(|(wanted, _)| wanted == key) else {
+            return old == new;
+        };
+        let named = |items: &[Value], name: &str| {
+            let has_name = |item: &&Value| item["name"].as_str().unwrap_or_default() == name;
+            items.iter().find(has_name).cloned()
+        };
+        let has = |rule: &EditedRule| {
+            let mut wanted = named(&old, rule.old_name()).unwrap_or_default();
+            for (key, value) in &rule.keys {
+                wanted[key] = value.clone();
+            }
+            let Some(found) = named(&new, rule.name()) else {
+                return false;
+            };
+            let keys = wanted.as_object().into_iter().chain(found.as_object());
+            keys.flat_map(|keys| keys.keys())
+                .all(|key| is_same(key, &found[key], &wanted[key]))
+        };
+        new.len() == rules.len() && rules.iter().all(has)
+    })
+}
+
+impl EditedRule {
+    fn name(&self) -> &str {
+        self.keys
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
-    let rules = &after.sources[index].rules;
-    let zones = rules
-        .zones
-        .iter()
-        .map(|zone| (&zone.name, zone.area.points().to_vec()));
-    let lines = rules
-        .lines
-        .iter()
-        .map(|line| (&line.name, vec![line.line.from, line.line.to]));
-    matches(zones.collect(), shapes[0]) && matches(lines.collect(), shapes[1])
-}
 
-fn matches(found: Vec<(&String, Vec<Point>)>, wanted: &[DrawnShape]) -> bool {
-    found.len() == wanted.len()
-        && wanted.iter().all(|shape| {
-            let mut found = found.iter();
-            found.any(|(name, points)| **name == shape.name && is_near(points, &shape.points))
-        })
-}
+    /// Its name in the file of before.
+    fn old_name(&self) -> &str {
+        self.was.as_deref().unwrap_or_else(|| self.name())
+    }
 
-/// Equal as far as the text shows: four digits.
-fn is_near(points: &[Point], wanted: &[[f64; 2]]) -> bool {
-    points.len() == wanted.len()
-        && points
+    /// What the value of a key becomes; `None`: it stays.
+    fn change(&self, entry: &MapEntry) -> Option<&Value> {
+        let wanted = self.keys.get(&entry.key)?;
+        (!is_same(&entry.key, &json_of(&entry.value.value), wanted)).then_some(wanted)
+    }
+
+    /// Keys that are not in the file, with their values.
+    fn added<'r>(&'r self, entries: &[MapEntry]) -> impl Iterator<Item = (&'r str, String)> {
+        let is_new = |key: &str| !entries.iter().any(|entry| entry.key == key);
+        let mut keys: Vec<(&str, &Value)> = self
+            .keys
             .iter()
-            .flatten()
-            .zip(wanted.iter().flatten())
-            .all(|(found, wanted)| (f64::from(*found) - wanted).abs() < 0.000_06)
+            .filter(|(key, value)| !value.is_null() && is_new(key))
+            .map(|(key, value)| (key.as_str(), value))
+            .collect();
+        // As people write them.
+        let order = |key: &str| ["name", "coordinates"].iter().position(|one| *one == key);
+        keys.sort_by_key(|(key, _)| order(key).unwrap_or(usize::MAX));
+        keys.into_iter().map(|(key, value)| (key, flow(key, value)))
+    }
+
+    /// All of its keys with their values, those of the file first.
+    fn all_keys(&self, entries: &[MapEntry]) -> Vec<(String, String)> {
+        let kept = entries.iter().filter_map(|entry| {
+            let value = match self.change(entry) {
+                Some(Value::Null) => return None,
+                Some(value) => flow(&entry.key, value),
+                None => flow(&entry.key, &json_of(&entry.value.value)),
+            };
+            Some((entry.key.clone(), value))
+        });
+        let added = self
+            .added(entries)
+            .map(|(key, text)| (key.to_owned(), text));
+        kept.chain(added).collect()
+    }
 }
 
-fn coordinates(points: &[[f64; 2]]) -> String {
+/// All keys of each rule; `items` are the rules of the file.
+fn merged(rules: &[EditedRule], items: &[&Spanned]) -> Vec<Vec<(String, String)>> {
+    let of = |rule: &EditedRule| {
+        let item = items.iter().find(|item| name_of(item) == rule.old_name());
+        rule.all_keys(item.map(|item| entries_of(item)).unwrap_or_default())
+    };
+    rules.iter().map(of).collect()
+}
+
+/// Whether a key has the wanted value, coordinates as far as the text shows: four digits.
+fn is_same(key: &str, found: &Value, wanted: &Value) -> bool {
+    if key == "coordinates"
+        && let (Some(found), Some(wanted)) = (points_of(found), points_of(wanted))
+    {
+        let pairs = found.iter().zip(&wanted);
+        return found.len() == wanted.len()
+            && pairs.into_iter().all(|(a, b)| (a - b).abs() < 0.000_06);
+    }
+    match (found, wanted) {
+        (Value::Number(found), Value::Number(wanted)) => found.as_f64() == wanted.as_f64(),
+        (found, wanted) => found == wanted,
+    }
+}
+
+/// Coordinates, as points or as the text of a file.
+fn points_of(value: &Value) -> Option<Vec<f64>> {
+    match value {
+        Value::String(text) => text
+            .split(',')
+            .map(|part| part.trim().parse().ok())
+            .collect(),
+        Value::Array(points) => {
+            let points = points.iter().map(|point| {
+                let [x, y] = point.as_array()?.as_slice() else {
+                    return None;
+                };
+                Some([x.as_f64()?, y.as_f64()?])
+            });
+            let points: Option<Vec<[f64; 2]>> = points.collect();
+            points.map(|points| points.concat())
+        }
+        _ => None,
+    }
+}
+
+/// A value as it is written behind its key, on one line. Names are checked when the result is read; quotes keep `on` and `1` texts.
+fn flow(key: &str, value: &Value) -> String {
+    let joined = |parts: Vec<String>| parts.join(", ");
+    match (key, points_of(value), value) {
+        ("coordinates", Some(points), _) => format!("\"{}\"", coordinates(&points)),
+        (_, _, Value::Array(items)) => {
+            format!(
+                "[{}]",
+                joined(items.iter().map(|item| flow("", item)).collect())
+            )
+        }
+        (_, _, Value::Object(keys)) => {
+            let entry = |(key, value): (&String, &Value)| format!("{key}: {}", flow("", value));
+            format!("{{{}}}", joined(keys.iter().map(entry).collect()))
+        }
+        _ => value.to_string(),
+    }
+}
+
+/// A value of the file as JSON.
+fn json_of(value: &YamlValue) -> Value {
+    match value {
+        YamlValue::Null | YamlValue::Refused => Value::Null,
+        YamlValue::Boolean(value) => Value::from(*value),
+        YamlValue::Integer(value) => Value::from(*value),
+        YamlValue::Number(value, _) => Value::from(*value),
+        YamlValue::Text(text) => Value::from(text.as_str()),
+        YamlValue::List(items) => items.iter().map(|item| json_of(&item.value)).collect(),
+        YamlValue::Map(entries) => entries
+            .iter()
+            .map(|entry| (entry.key.clone(), json_of(&entry.value.value)))
+            .collect(),
+    }
+}
+
+fn coordinates(shares: &[f64]) -> String {
     let share = |share: &f64| {
         let text = format!("{share:.4}");
         let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -212,26 +376,27 @@ fn coordinates(points: &[[f64; 2]]) -> String {
             text.to_owned()
         }
     };
-    let shares: Vec<String> = points.iter().flatten().map(share).collect();
+    let shares: Vec<String> = shares.iter().map(share).collect();
     shares.join(",")
 }
 
-fn push_section(text: &mut String, key: &str, shapes: &[DrawnShape], pad: &str) {
+/// A section of rules, each with all of its keys.
+fn push_section(text: &mut String, key: &str, rules: &[Vec<(String, String)>], pad: &str) {
     let _ = writeln!(text, "{pad}{key}:");
-    for shape in shapes {
-        push_shape(text, shape, &format!("{pad}  "));
+    for rule in rules {
+        push_rule(text, rule, &format!("{pad}  "), key == "stationary");
     }
 }
 
-fn push_shape(text: &mut String, shape: &DrawnShape, pad: &str) {
-    // Names are checked when the result is read; quotes keep `on` and `1` texts.
-    let name = shape.name.replace(['\\', '"', '\n'], "");
-    let _ = writeln!(text, "{pad}- name: \"{name}\"");
-    let _ = writeln!(
-        text,
-        "{pad}  coordinates: \"{}\"",
-        coordinates(&shape.points)
-    );
+fn push_rule(text: &mut String, rule: &[(String, String)], pad: &str, is_map: bool) {
+    for (number, (key, value)) in rule.iter().enumerate() {
+        let dash = match (is_map, number) {
+            (true, _) => "",
+            (false, 0) => "- ",
+            (false, _) => "  ",
+        };
+        let _ = writeln!(text, "{pad}{dash}{key}: {value}");
+    }
 }
 
 /// The lines of the file, of which some are replaced.
@@ -259,31 +424,18 @@ impl<'t> Edit<'t> {
         let Some(YamlValue::Map(entries)) = item.map(|item| &item.value) else {
             return Err(form("the source is not written as a list of keys"));
         };
-        let mut column = None;
-        let (mut keys, mut key_lines) = (HashMap::new(), HashMap::new());
-        for entry in entries {
-            let Some((line, at)) = entry.span else {
-                return Err(form("the place of a key is not known"));
-            };
-            let (line, at) = (line - 1, at - 1);
-            let before = lines.get(line).and_then(|line| line.get(..at));
-            let is_first_of_line =
-                before.is_some_and(|before| before.chars().all(|c| c == ' ' || c == '-'));
-            if !is_first_of_line || *column.get_or_insert(at) != at {
-                return Err(form(
-                    "the source does not have each key on a line of its own",
-                ));
-            }
-            keys.insert(entry.key.as_str(), &entry.value);
-            key_lines.insert(entry.key.as_str(), line);
-        }
-        let (Some(column), Some(first), Some(last)) = (
-            column,
-            key_lines.values().min().copied(),
-            key_lines.values().max().copied(),
-        ) else {
-            return Err(form("the source has no keys"));
+        let Some((places, column)) = block_keys(&lines, entries) else {
+            return Err(form(
+                "the source does not have each key on a line of its own",
+            ));
         };
+        let named = || entries.iter().map(|entry| entry.key.as_str());
+        let keys = named().zip(entries.iter().map(|entry| &entry.value));
+        let (keys, key_lines) = (
+            keys.collect(),
+            named().zip(places.iter().copied()).collect(),
+        );
+        let (first, last) = (places[0], places[places.len() - 1]);
         let end = block_end(&lines, last, column, true);
         Ok(Self {
             lines,
@@ -295,24 +447,25 @@ impl<'t> Edit<'t> {
         })
     }
 
-    /// Sets the list of `key` to `shapes`; `known` are the points of those that are there.
-    fn set(
-        &mut self,
-        key: &str,
-        shapes: &[DrawnShape],
-        known: &HashMap<&str, Vec<Point>>,
-    ) -> Result<(), RuleEditError> {
+    /// Sets the section `key` to `rules`.
+    fn set(&mut self, key: &str, rules: &[EditedRule]) -> Result<(), RuleEditError> {
         let pad = " ".repeat(self.column);
-        let is_same = |shape: &DrawnShape| {
-            let points = known.get(shape.name.as_str());
-            points.is_some_and(|points| is_near(points, &shape.points))
+        let value = self.keys.get(key).copied();
+        let items = items_of(value);
+        let is_unchanged = |item: &&Spanned| {
+            let rule = rules.iter().find(|rule| rule.old_name() == name_of(item));
+            rule.is_some_and(|rule| {
+                let entries = entries_of(item);
+                entries.iter().all(|entry| rule.change(entry).is_none())
+                    && rule.added(entries).next().is_none()
+            })
         };
-        if shapes.len() == known.len() && shapes.iter().all(is_same) {
+        if items.len() == rules.len() && items.iter().all(is_unchanged) {
             return Ok(());
         }
+        let mut text = String::new();
         let Some(line) = self.key_lines.get(key).copied() else {
-            let mut text = String::new();
-            push_section(&mut text, key, shapes, &pad);
+            push_section(&mut text, key, &merged(rules, &[]), &pad);
             let end = self.item.end;
             if end > 0 && !self.lines[end - 1].ends_with('\n') {
                 text.insert(0, '\n');
@@ -320,33 +473,29 @@ impl<'t> Edit<'t> {
             self.changes.push((end..end, text));
             return Ok(());
         };
+        if !matches!(
+            value.map(|value| &value.value),
+            Some(YamlValue::List(_) | YamlValue::Map(_) | YamlValue::Null)
+        ) {
+            return Err(form(&format!("{key} is not written as rules")));
+        }
         let section = line..block_end(&self.lines, line, self.column, true);
-        let Some(YamlValue::List(items)) = self.keys.get(key).map(|value| &value.value) else {
-            return Err(form(&format!("{key} is no list")));
+        let is_map = value.is_some_and(|value| matches!(value.value, YamlValue::Map(_)));
+        let starts = match is_map {
+            true => block_keys(&self.lines, entries_of(items[0])).map(|(lines, _)| vec![lines[0]]),
+            false => self.item_lines(line, &items),
         };
-        let starts = self.item_lines(line, items);
-        let mut text = String::new();
-        if !shapes.is_empty() {
-            match starts {
-                Some(starts) => {
-                    self.edit_items(&mut text, &section, &starts, items, shapes, known)?
-                }
-                None if items.iter().all(has_plain_keys) => {
-                    push_section(&mut text, key, shapes, &pad);
-                }
-                None => {
-                    return Err(form(&format!(
-                        "{key} is written on one line with other keys"
-                    )));
-                }
-            }
+        match (rules, starts) {
+            ([], _) => {}
+            (_, Some(starts)) => self.edit_items(&mut text, &section, &starts, &items, rules),
+            (_, None) => push_section(&mut text, key, &merged(rules, &items), &pad),
         }
         self.changes.push((section, text));
         Ok(())
     }
 
     /// The line of each item, where each begins a line of its own behind the line of the key.
-    fn item_lines(&self, key_line: usize, items: &[Spanned]) -> Option<Vec<usize>> {
+    fn item_lines(&self, key_line: usize, items: &[&Spanned]) -> Option<Vec<usize>> {
         let mut starts = Vec::new();
         for item in items {
             let line = item.span?.0 - 1;
@@ -367,42 +516,97 @@ impl<'t> Edit<'t> {
         text: &mut String,
         section: &Range<usize>,
         starts: &[usize],
-        items: &[Spanned],
-        shapes: &[DrawnShape],
-        known: &HashMap<&str, Vec<Point>>,
-    ) -> Result<(), RuleEditError> {
+        items: &[&Spanned],
+        rules: &[EditedRule],
+    ) {
         text.extend(self.lines[section.start..starts[0]].iter().copied());
         let ends = starts.iter().skip(1).chain(std::iter::once(&section.end));
-        let mut written = Vec::new();
+        let mut left: Vec<&EditedRule> = rules.iter().collect();
         for ((start, end), item) in starts.iter().zip(ends).zip(items) {
-            let name = text_of(item, "name").unwrap_or_default();
-            let Some(shape) = shapes.iter().find(|shape| shape.name == name) else {
+            let name = name_of(item);
+            let Some(at) = left.iter().position(|rule| rule.old_name() == name) else {
                 continue;
             };
-            written.push(name);
-            let points = known.get(name);
-            let is_same = points.is_some_and(|points| is_near(points, &shape.points));
-            let at = entry(item, "coordinates").and_then(|value| value.span);
-            for (number, line) in (*start..*end).zip(&self.lines[*start..*end]) {
-                match at {
-                    Some((at_line, column)) if !is_same && at_line == number + 1 => {
-                        text.push_str(&with_points(line, column - 1, item, shape)?);
-                    }
-                    _ => text.push_str(line),
-                }
-            }
+            let rule = left.remove(at);
+            self.edit_item(text, *start..*end, entries_of(item), rule);
         }
         if !text.ends_with('\n') {
             text.push('\n');
         }
         let first = self.lines[starts[0]];
         let pad = &first[..first.len() - first.trim_start().len()];
-        for shape in shapes {
-            if !written.contains(&shape.name.as_str()) {
-                push_shape(text, shape, pad);
-            }
+        for rule in left {
+            push_rule(text, &rule.all_keys(&[]), pad, false);
         }
-        Ok(())
+    }
+
+    /// Writes the lines of one item: those of keys that stay as they are, others anew; in flow style on one line.
+    fn edit_item(
+        &self,
+        text: &mut String,
+        lines: Range<usize>,
+        entries: &[MapEntry],
+        rule: &EditedRule,
+    ) {
+        let first = self.lines[lines.start];
+        let Some((starts, column)) = block_keys(&self.lines, entries) else {
+            let indent = first.len() - first.trim_start().len();
+            let end = block_end(&self.lines, lines.start, indent, false);
+            let keys = rule.all_keys(entries);
+            let keys: Vec<String> = keys
+                .iter()
+                .map(|(key, text)| format!("{key}: {text}"))
+                .collect();
+            let comment = trailing_comment(self.lines[end - 1]);
+            let _ = writeln!(
+                text,
+                "{}- {{{}}}{comment}",
+                &first[..indent],
+                keys.join(", ")
+            );
+            text.extend(self.lines[end..lines.end.max(end)].iter().copied());
+            return;
+        };
+        // Of the first line: with the dash of a list's item.
+        let mut prefix = &first[..column];
+        let pad = " ".repeat(column);
+        let ends = starts.iter().skip(1).chain(std::iter::once(&lines.end));
+        for (number, ((start, end), entry)) in starts.iter().zip(ends).zip(entries).enumerate() {
+            let value_end = block_end(&self.lines, *start, column, true).min(*end);
+            let line = self.lines[*start];
+            match rule.change(entry) {
+                Some(Value::Null) => {}
+                Some(value) => {
+                    let comment = match value_end == start + 1 {
+                        true => trailing_comment(&line[column..]),
+                        false => "",
+                    };
+                    let _ = writeln!(
+                        text,
+                        "{prefix}{}: {}{comment}",
+                        entry.key,
+                        flow(&entry.key, value)
+                    );
+                    prefix = &pad;
+                }
+                None => {
+                    text.push_str(prefix);
+                    text.push_str(&line[column..]);
+                    text.extend(self.lines[start + 1..value_end].iter().copied());
+                    prefix = &pad;
+                }
+            }
+            if number + 1 == entries.len() {
+                if !text.ends_with('\n') {
+                    text.push('\n');
+                }
+                for (key, value) in rule.added(entries) {
+                    let _ = writeln!(text, "{prefix}{key}: {value}");
+                    prefix = &pad;
+                }
+            }
+            text.extend(self.lines[value_end..*end].iter().copied());
+        }
     }
 
     /// The text with all changes.
@@ -422,27 +626,43 @@ impl<'t> Edit<'t> {
     }
 }
 
-/// A line with other points: its scalar, which begins at `column`, is replaced.
-fn with_points(
-    line: &str,
-    column: usize,
-    item: &Spanned,
-    shape: &DrawnShape,
-) -> Result<String, RuleEditError> {
-    let old = text_of(item, "coordinates").unwrap_or_default();
-    let rest = line.get(column..).unwrap_or_default();
-    let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''));
-    let quotes = usize::from(quote.is_some());
-    let is_there = !old.is_empty() && rest.get(quotes..).is_some_and(|rest| rest.starts_with(old));
-    if !is_there {
-        return Err(form(&format!(
-            "the coordinates of {} are not on one line",
-            shape.name
-        )));
+/// The lines of the keys of a map, and their column, both from 0, where each begins a line of its own.
+fn block_keys(lines: &[&str], entries: &[MapEntry]) -> Option<(Vec<usize>, usize)> {
+    let places: Option<Vec<(usize, usize)>> = entries.iter().map(|entry| entry.span).collect();
+    let places = places?;
+    let (_, column) = *places.first()?;
+    let is_own = |&(line, at): &(usize, usize)| {
+        let before = lines.get(line - 1).and_then(|line| line.get(..at - 1));
+        at == column && before.is_some_and(|before| before.chars().all(|c| c == ' ' || c == '-'))
+    };
+    let is_block = places.iter().all(is_own) && places.is_sorted_by(|a, b| a.0 < b.0);
+    is_block.then(|| {
+        (
+            places.iter().map(|(line, _)| line - 1).collect(),
+            column - 1,
+        )
+    })
+}
+
+/// The comment at the end of a line, with the blanks before it; empty: there is none.
+fn trailing_comment(line: &str) -> &str {
+    let (mut quote, mut before) = (None, ' ');
+    for (at, letter) in line.char_indices() {
+        match quote {
+            Some(open) if open == letter => quote = None,
+            Some(_) => {}
+            None if matches!(letter, '"' | '\'') && " [{,:".contains(before) => {
+                quote = Some(letter)
+            }
+            None if letter == '#' && before == ' ' => {
+                let start = line[..at].trim_end().len();
+                return line[start..].trim_end();
+            }
+            None => {}
+        }
+        before = letter;
     }
-    let end = column + quotes + old.len() + quotes;
-    let (before, after) = (&line[..column], line.get(end..).unwrap_or_default());
-    Ok(format!("{before}\"{}\"{after}", coordinates(&shape.points)))
+    ""
 }
 
 /// The line behind the last of the block that a key at `column` opens in `line`: what is indented more, and the items of a list at the
@@ -465,28 +685,41 @@ fn block_end(lines: &[&str], line: usize, column: usize, with_items: bool) -> us
 }
 
 fn entry<'t>(map: &'t Spanned, key: &str) -> Option<&'t Spanned> {
-    let YamlValue::Map(entries) = &map.value else {
-        return None;
-    };
-    let found = entries.iter().find(|entry| entry.key == key)?;
+    let found = entries_of(map).iter().find(|entry| entry.key == key)?;
     Some(&found.value)
 }
 
-fn text_of<'t>(map: &'t Spanned, key: &str) -> Option<&'t str> {
-    match &entry(map, key)?.value {
-        YamlValue::Text(text) => Some(text),
-        _ => None,
+fn entries_of(map: &Spanned) -> &[MapEntry] {
+    match &map.value {
+        YamlValue::Map(entries) => entries,
+        _ => &[],
     }
 }
 
-/// Whether an item has no other keys than those that are written.
-fn has_plain_keys(item: &Spanned) -> bool {
-    let YamlValue::Map(entries) = &item.value else {
-        return false;
-    };
-    entries
-        .iter()
-        .all(|entry| matches!(entry.key.as_str(), "name" | "coordinates"))
+/// The rules of a section: the items of a list, or the one map.
+fn items_of(section: Option<&Spanned>) -> Vec<&Spanned> {
+    match section {
+        Some(section) => match &section.value {
+            YamlValue::List(items) => items.iter().collect(),
+            YamlValue::Map(_) => vec![section],
+            _ => Vec::new(),
+        },
+        None => Vec::new(),
+    }
+}
+
+/// The name of a rule; empty: it has none, as the rule `stationary`.
+fn name_of(rule: &Spanned) -> &str {
+    match entry(rule, "name").map(|name| &name.value) {
+        Some(YamlValue::Text(name)) => name,
+        _ => "",
+    }
+}
+
+/// The source of that name.
+fn source_of<'t>(root: &'t Spanned, name: &str) -> Option<&'t Spanned> {
+    let sources = items_of(entry(root, "sources"));
+    sources.into_iter().find(|source| name_of(source) == name)
 }
 
 #[cfg(test)]

@@ -106,24 +106,22 @@ pub struct NewCamera {
     pub max_fps: Option<f32>,
 }
 
-/// Zones and lines that a user has drawn.
+/// Keys of a rule that a user has changed, with their names in the configuration; null: left out. `coordinates` are points, as shares
+/// of the image's width and height; `was` is the rule's name of before, where it got another one.
+pub type RuleKeys = serde_json::Map<String, serde_json::Value>;
+
+/// Rules that a user has drawn or changed.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RulesRequest {
     /// All zones that the source is to have.
-    pub zones: Vec<DrawnRule>,
+    pub zones: Vec<RuleKeys>,
     /// All its lines.
-    pub lines: Vec<DrawnRule>,
-}
-
-/// A zone or a line.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct DrawnRule {
-    /// Its name.
-    pub name: String,
-    /// Its corners or ends, as shares of the image's width and height.
-    pub coordinates: Vec<[f64; 2]>,
+    pub lines: Vec<RuleKeys>,
+    /// All its directions; `None`: they stay as they are.
+    pub directions: Option<Vec<RuleKeys>>,
+    /// When an object is at rest: one rule or none; `None`: it stays as it is.
+    pub stationary: Option<Vec<RuleKeys>>,
 }
 
 /// Whether an edit is written.

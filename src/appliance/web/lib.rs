@@ -22,7 +22,7 @@ mod server;
 
 pub use auth::{PageLink, Scope, TokenSummary, UserError, UserSummary, Users};
 pub use backend::{
-    Backend, CameraFinder, CameraJob, CameraQuery, DrawnRule, NewCamera, RuleEdit, RuleOutcome,
+    Backend, CameraFinder, CameraJob, CameraQuery, NewCamera, RuleEdit, RuleKeys, RuleOutcome,
     RulesRequest,
 };
 pub use error::WebError;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tests of changed rules, on files in several styles.
 
+use serde_json::json;
+
 use super::*;
 
 const FILE: &str = "\
@@ -24,32 +26,51 @@ sources:
 detector: {model: /m}
 ";
 
-fn shape(name: &str, points: &[[f64; 2]]) -> DrawnShape {
-    DrawnShape {
-        name: name.to_owned(),
-        points: points.to_vec(),
+fn rule(keys: Value) -> EditedRule {
+    let Value::Object(mut keys) = keys else {
+        panic!("{keys}");
+    };
+    let was = keys.remove("was");
+    EditedRule {
+        was: was.and_then(|was| was.as_str().map(str::to_owned)),
+        keys,
     }
 }
 
-fn parking() -> DrawnShape {
+fn shape(name: &str, points: &[[f64; 2]]) -> EditedRule {
+    rule(json!({"name": name, "coordinates": points}))
+}
+
+fn parking() -> EditedRule {
     shape("parking", &[[0.1, 0.1], [0.5, 0.1], [0.5, 0.5]])
 }
 
-fn door() -> DrawnShape {
+fn door() -> EditedRule {
     shape("door", &[[0.6, 0.6], [0.9, 0.6], [0.9, 0.9]])
 }
 
-fn crossing() -> DrawnShape {
+fn crossing() -> EditedRule {
     shape("crossing", &[[0.25, 0.0], [0.25, 1.0]])
+}
+
+/// The rule with other keys.
+fn with(rule: EditedRule, keys: Value) -> EditedRule {
+    let mut rule = rule;
+    let Value::Object(keys) = keys else {
+        panic!("{keys}");
+    };
+    rule.keys.extend(keys);
+    rule
 }
 
 fn edit(
     file: &str,
     source: &str,
-    zones: &[DrawnShape],
-    lines: &[DrawnShape],
+    zones: &[EditedRule],
+    lines: &[EditedRule],
 ) -> Result<String, RuleEditError> {
-    edit_rules("f.yaml", file, source, zones, lines)
+    let sections = [("zones", zones.to_vec()), ("lines", lines.to_vec())];
+    edit_rules("f.yaml", file, source, &sections)
 }
 
 #[test]
@@ -63,8 +84,7 @@ fn what_is_unchanged_stays_as_it_is_written() {
 
 #[test]
 fn moved_zone_keeps_its_other_keys_and_comments() {
-    let mut moved = parking();
-    moved.points[0] = [0.05, 0.123_456];
+    let moved = shape("parking", &[[0.05, 0.123_456], [0.5, 0.1], [0.5, 0.5]]);
     let edited = edit(FILE, "gate", &[moved, door()], &[]).expect("block style");
     let wanted = FILE.replace("0.1,0.1,0.5,0.1,0.5,0.5", "\"0.05,0.1235,0.5,0.1,0.5,0.5\"");
     assert_eq!(edited, wanted);
@@ -96,16 +116,13 @@ fn added_and_removed_rules_change_their_lines_only() {
 fn other_styles_are_changed_or_refused() {
     let flow_items = FILE.replace(
         "      - name: door\n        coordinates: '0.6,0.6,0.9,0.6,0.9,0.9'\n",
-        "      - {name: door, inertia_frames: 5, coordinates: '0.6,0.6,0.9,0.6,0.9,0.9'}\n",
+        "      - {name: door, inertia_frames: 5, coordinates: '0.6,0.6,0.9,0.6,0.9,0.9'}  # mine\n",
     );
-    let mut moved = door();
-    moved.points[2] = [0.8, 0.95];
+    let moved = shape("door", &[[0.6, 0.6], [0.9, 0.6], [0.8, 0.95]]);
     let edited =
         edit(&flow_items, "gate", &[parking(), moved.clone()], &[]).expect("one line each");
-    assert_eq!(
-        edited,
-        flow_items.replace("'0.6,0.6,0.9,0.6,0.9,0.9'", "\"0.6,0.6,0.9,0.6,0.8,0.95\"")
-    );
+    let wanted = "      - {name: \"door\", inertia_frames: 5, coordinates: \"0.6,0.6,0.9,0.6,0.8,0.95\"}  # mine\n";
+    assert!(edited.contains(wanted), "{edited}");
 
     let same_column = "sources:\n- name: gate\n  uri: /v.mp4\n  zones:\n  - name: door\n    coordinates: 0.6,0.6,0.9,0.6,0.9,0.9\n  fps: 5\ndetector: {model: /m}\n".replace("  fps: 5\n", "  max_fps: 5\n");
     let edited = edit(&same_column, "gate", &[moved.clone(), parking()], &[])
@@ -126,16 +143,25 @@ fn other_styles_are_changed_or_refused() {
         "{edited}"
     );
 
+    let more = flow_list.replace("name: door,", "name: door, inertia_frames: 5,");
+    let edited = edit(&more, "gate", &[moved.clone()], &[]).expect("keys are carried over");
+    assert!(edited.contains("        inertia_frames: 5\n"), "{edited}");
+
+    let folded = FILE.replace(
+        "'0.6,0.6,0.9,0.6,0.9,0.9'",
+        ">-\n          0.6,0.6,0.9,0.6,\n          0.9,0.9",
+    );
+    let edited = edit(&folded, "gate", &[parking(), moved.clone()], &[]).expect("several lines");
+    assert!(
+        edited.contains("        coordinates: \"0.6,0.6,0.9,0.6,0.8,0.95\"\n\n  - name: yard"),
+        "{edited}"
+    );
+
     for refused in [
-        "sources: [{name: gate, uri: /v.mp4}]\ndetector: {model: /m}\n".to_owned(),
-        "sources:\n  - {name: gate, uri: /v.mp4}\ndetector: {model: /m}\n".to_owned(),
-        flow_list.replace("name: door,", "name: door, inertia_frames: 5,"),
-        FILE.replace(
-            "'0.6,0.6,0.9,0.6,0.9,0.9'",
-            ">-\n          0.6,0.6,0.9,0.6,\n          0.9,0.9",
-        ),
+        "sources: [{name: gate, uri: /v.mp4}]\ndetector: {model: /m}\n",
+        "sources:\n  - {name: gate, uri: /v.mp4}\ndetector: {model: /m}\n",
     ] {
-        let found = edit(&refused, "gate", &[moved.clone(), parking()], &[]);
+        let found = edit(refused, "gate", &[moved.clone(), parking()], &[]);
         assert!(
             matches!(found, Err(RuleEditError::Form { .. })),
             "{refused}: {found:?}"
@@ -169,8 +195,110 @@ fn bad_rules_are_problems_as_in_the_file() {
 }
 
 #[test]
+fn keys_of_rules_are_set_changed_left_out_and_renamed() {
+    let file = FILE.replace(
+        "        loitering_time_s: 60\n",
+        "        loitering_time_s: 60  # a minute\n        objects:\n          - car\n          - truck\n        # Not at night.\n        schedule: day\n",
+    ) + "schedules: {day: {from: '08:00'}, late: {from: '20:00'}}\n";
+    let changed = rule(json!({
+        "was": "parking", "name": "lot", "loitering_time_s": 90, "objects": ["car"], "schedule": null,
+        "allow_overlap": true, "inertia_frames": 5, "object_threshold": null,
+    }));
+    let edited = edit(&file, "gate", &[changed, door()], &[]).expect("block style");
+    let wanted = file
+        .replace("- name: parking", "- name: \"lot\"")
+        .replace("loitering_time_s: 60  #", "loitering_time_s: 90  #")
+        .replace(
+            "        objects:\n          - car\n          - truck\n",
+            "        objects: [\"car\"]\n",
+        )
+        .replace(
+            "        schedule: day\n",
+            "        allow_overlap: true\n        inertia_frames: 5\n",
+        );
+    assert_eq!(edited, wanted);
+
+    // A name that is another one's, a wrong value and an unknown key are problems of the file.
+    for (keys, wanted) in [
+        (json!({"name": "door"}), "name of an earlier"),
+        (json!({"inertia_frames": 0}), "1"),
+        (json!({"objects": "car"}), "objects"),
+        (json!({"schedule": "never"}), "never"),
+        (json!({"uri": "x"}), "uri"),
+    ] {
+        let zones = [with(parking(), keys.clone()), door()];
+        let Err(RuleEditError::Problems(problems)) = edit(&file, "gate", &zones, &[]) else {
+            panic!("{keys}");
+        };
+        let all = problems.join("\n");
+        assert!(all.contains(wanted), "{all}");
+        assert!(!all.contains("secret"), "{all}");
+    }
+}
+
+#[test]
+fn first_key_of_an_item_can_be_left_out() {
+    let file = FILE.replace(
+        "      - name: door\n",
+        "      - inertia_frames: 5\n        name: door\n",
+    );
+    let without = with(door(), json!({"inertia_frames": null}));
+    let edited = edit(&file, "gate", &[parking(), without], &[]).expect("block style");
+    assert_eq!(edited, FILE);
+}
+
+#[test]
+fn directions_and_the_rule_of_rest_are_added_changed_and_removed() {
+    let set = |file: &str, directions: Vec<Value>, stationary: Vec<Value>| {
+        let rules = |rules: Vec<Value>| rules.into_iter().map(rule).collect();
+        let sections = [
+            ("directions", rules(directions)),
+            ("stationary", rules(stationary)),
+        ];
+        edit_rules("f.yaml", file, "yard", &sections).expect("block style")
+    };
+    let out =
+        json!({"name": "out", "coordinates": [[0.5, 0.1], [0.5, 0.9]], "tolerance_degrees": 30});
+    let added = set(
+        FILE,
+        vec![out.clone()],
+        vec![json!({"threshold_s": 20, "objects": ["car"]})],
+    );
+    let section = "    directions:\n      - name: \"out\"\n        coordinates: \"0.5,0.1,0.5,0.9\"\n        tolerance_degrees: 30\n    stationary:\n      objects: [\"car\"]\n      threshold_s: 20\n";
+    assert_eq!(
+        added,
+        FILE.replace("    uri: /v.mp4\n", &format!("    uri: /v.mp4\n{section}"))
+    );
+    let rules = rules_of_file("f.yaml", &added, "yard");
+    assert_eq!(rules.sections["stationary"][0]["threshold_s"], json!(20));
+    let changed = set(
+        &added,
+        vec![out.clone()],
+        vec![json!({"threshold_s": 25, "objects": null})],
+    );
+    let wanted = added
+        .replace("      objects: [\"car\"]\n", "")
+        .replace("threshold_s: 20", "threshold_s: 25");
+    assert_eq!(changed, wanted);
+    assert_eq!(set(&changed, vec![], vec![]), FILE);
+    // In flow style the section is written again, with the keys that it had.
+    let flow = FILE.replace(
+        "    uri: /v.mp4\n",
+        "    uri: /v.mp4\n    stationary: {threshold_s: 5, min_iou: 0.5}\n",
+    );
+    let changed = set(&flow, vec![], vec![json!({"threshold_s": 6})]);
+    let wanted = flow.replace(
+        " {threshold_s: 5, min_iou: 0.5}",
+        "\n      threshold_s: 6\n      min_iou: 0.5",
+    );
+    assert_eq!(changed, wanted);
+}
+
+#[test]
 fn yaml_to_paste_is_valid() {
-    let yaml = rules_yaml(&[parking()], &[crossing()]);
+    let sections = [("zones", vec![parking()]), ("lines", vec![crossing()])];
+    let yaml = rules_yaml("f.yaml", FILE, "gate", &sections);
+    assert!(yaml.contains("  loitering_time_s: 60\n"), "{yaml}");
     let indented: String = yaml.lines().map(|line| format!("    {line}\n")).collect();
     let file =
         format!("sources:\n  - name: gate\n    uri: /v.mp4\n{indented}detector: {{model: /m}}\n");

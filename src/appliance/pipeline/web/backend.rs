@@ -13,13 +13,14 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use jetwatch_config::{
-    Config, DrawnShape, RuleEditError, SceneRules, add_sources, edit_rules, rules_yaml,
+    Config, EditedRule, FileRules, RuleEditError, SceneRules, add_sources, edit_rules,
+    rules_of_file, rules_yaml,
 };
 use jetwatch_platform::{Machine, Memory, SysRoot};
 use jetwatch_publish::SourceInfo;
 use jetwatch_web::{
-    Backend, CameraFinder, CameraJob, DrawnRule, Hub, LiveStreams, MediaLibrary, NewCamera,
-    ObjectLibrary, RuleEdit, RuleOutcome, RulesRequest,
+    Backend, CameraFinder, CameraJob, Hub, LiveStreams, MediaLibrary, NewCamera, ObjectLibrary,
+    RuleEdit, RuleKeys, RuleOutcome, RulesRequest,
 };
 
 use super::cameras::{Cameras, item_yaml, source_of};
@@ -242,22 +243,38 @@ impl Backend for PageBackend {
 
     fn rules(&self, source: &str) -> Option<Value> {
         let sources = self.sources.lock();
-        let source = sources.iter().find(|known| known.name == source)?;
-        Some(rules_json(&source.rules))
+        let known = sources.iter().find(|known| known.name == source)?;
+        let mut rules = rules_json(&known.rules);
+        drop(sources);
+        let read = |path| fs::read_to_string(path).ok();
+        if let Some(text) = self.path.as_deref().and_then(read) {
+            add_from_file(&mut rules, &rules_of_file("", &text, source));
+        }
+        Some(rules)
     }
 
     fn edit_rules(&self, source: &str, rules: &RulesRequest, edit: RuleEdit) -> RuleOutcome {
-        let shapes: [Vec<DrawnShape>; 2] =
-            [&rules.zones, &rules.lines].map(|rules| rules.iter().map(shape).collect());
+        let edited_rules = |rules: &Vec<RuleKeys>| rules.iter().cloned().map(edited_rule).collect();
+        let sections = [
+            ("zones", Some(&rules.zones)),
+            ("lines", Some(&rules.lines)),
+            ("directions", rules.directions.as_ref()),
+            ("stationary", rules.stationary.as_ref()),
+        ];
+        let sections: Vec<(&str, Vec<EditedRule>)> = sections
+            .into_iter()
+            .filter_map(|(key, rules)| Some((key, edited_rules(rules?))))
+            .collect();
+        let mut yaml = rules_yaml("", "", source, &sections);
         let edited = self.edit(edit == RuleEdit::Save, |path, text| {
             let label = path.display().to_string();
-            let edited = edit_rules(&label, text, source, &shapes[0], &shapes[1])?;
-            Ok(edited)
+            yaml = rules_yaml(&label, text, source, &sections);
+            Ok(edit_rules(&label, text, source, &sections)?)
         });
         if let Ok(Some(previous)) = &edited {
-            log::info!(source; "zones and lines were changed on the page; the file of before is {}", previous.display());
+            log::info!(source; "rules were changed on the page; the file of before is {}", previous.display());
         }
-        self.outcome(rules_yaml(&shapes[0], &shapes[1]), edited)
+        self.outcome(yaml, edited)
     }
 
     fn start_camera_job(&self, job: CameraJob) -> Result<(), String> {
@@ -360,11 +377,34 @@ impl Backend for PageBackend {
     }
 }
 
-fn shape(rule: &DrawnRule) -> DrawnShape {
-    DrawnShape {
-        name: rule.name.clone(),
-        points: rule.coordinates.clone(),
+fn edited_rule(mut keys: RuleKeys) -> EditedRule {
+    let was = keys.remove("was");
+    let was = was.and_then(|was| was.as_str().map(str::to_owned));
+    EditedRule { was, keys }
+}
+
+/// Adds to `rules` what only the file says: its schedules by name, and which zones may overlap.
+fn add_from_file(rules: &mut Value, file: &FileRules) {
+    let add = |rule: &mut Value, written: &[RuleKeys]| {
+        let name = &rule["name"];
+        let written = written
+            .iter()
+            .find(|written| written.get("name").unwrap_or(&Value::Null) == name);
+        for key in ["schedule", "allow_overlap"] {
+            if let Some(value) = written.and_then(|written| written.get(key)) {
+                rule[key] = value.clone();
+            }
+        }
+    };
+    for (section, written) in &file.sections {
+        match &mut rules[section] {
+            Value::Array(rules) => rules.iter_mut().for_each(|rule| add(rule, written)),
+            Value::Null => {}
+            rule => add(rule, written),
+        }
     }
+    rules["schedules"] = json!(file.schedules);
+    rules["groups"] = file.groups.clone();
 }
 
 fn rules_json(rules: &SceneRules) -> Value {
@@ -394,13 +434,19 @@ fn rules_json(rules: &SceneRules) -> Value {
             "name": direction.name,
             "coordinates": [direction.line.from, direction.line.to],
             "tolerance_degrees": direction.tolerance_degrees,
+            "min_distance": direction.min_distance,
             "has_schedule": direction.schedule.is_some(),
         })
     });
-    let stationary = rules
-        .stationary
-        .as_ref()
-        .map(|rule| json!({"threshold_s": seconds(rule.after), "objects": rule.objects}));
+    let stationary = rules.stationary.as_ref().map(|rule| {
+        json!({
+            "threshold_s": seconds(rule.after),
+            "min_iou": rule.min_iou,
+            "inertia_frames": rule.inertia_frames,
+            "objects": rule.objects,
+            "has_schedule": rule.schedule.is_some(),
+        })
+    });
     json!({
         "zones": zones.collect::<Vec<_>>(),
         "lines": lines.collect::<Vec<_>>(),
