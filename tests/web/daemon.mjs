@@ -37,6 +37,7 @@ sources:
   - name: yard
     uri: synthetic://traffic?seed=7&objects=4&width=640&height=360&fps=10
 detector: {backend: scripted}
+schedules: {day: {from: "00:00"}}
 publish:
   mqtt: off
   stats_interval_s: 1

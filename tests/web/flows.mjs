@@ -276,6 +276,49 @@ try {
     await page.browserContext().close();
   });
 
+  await flow("keys of rules, directions and objects at rest are set on the page, beside what the last hour would have caused", async () => {
+    const page = await open(box.origin, { hash: "#zones/gate" });
+    await logIn(page, "otto");
+    await page.waitForFunction(() => document.querySelector(".frame")?.dataset.live && /last hour: \d+ entered/.test(document.querySelector(".shapes")?.textContent), LIMIT);
+    const pickButton = (label) => page.evaluate((wanted) => [...document.querySelectorAll("button")].find((button) => button.textContent === wanted).click(), label);
+    const yaml = (pattern) => page.waitForFunction((source) => new RegExp(source).test(document.querySelector("pre")?.textContent), LIMIT, pattern.source);
+    const field = (row, label) => page.evaluateHandle((wantedRow, wantedLabel) => {
+      const item = [...document.querySelectorAll(".shapes li")].find((li) => li.querySelector("input")?.value === wantedRow || li.textContent.includes(wantedRow));
+      item.querySelector("details").open = true;
+      return [...item.querySelectorAll("label")].find((one) => one.textContent.startsWith(wantedLabel)).querySelector("input, select");
+    }, row, label);
+    const before = box.text();
+    const row = await page.$eval(".shapes input", (input) => input.value);
+    await (await field(row, "Loitering")).type("90");
+    await (await field(row, "Objects")).type("car, person");
+    await yaml(/loitering_time_s: 90\n[^]*objects: \["car", "person"\]|objects: \["car", "person"\]\n[^]*loitering_time_s: 90/);
+    await page.waitForFunction(() => /of car, person · .* · loitering after 90 s · last hour: \d+ entered, \d+ loitered/.test(document.querySelector(".shapes")?.textContent), LIMIT);
+    const schedule = await field(row, "Schedule");
+    assert.deepEqual(await schedule.evaluate((select) => [...select.options].map((option) => option.textContent)), ["Always", "day"]);
+    await schedule.select("=day");
+    await pickButton("Draw a direction");
+    const area = await (await page.$(".drawing")).boundingBox();
+    for (const [x, y] of [[0.5, 0.2], [0.5, 0.7]]) await page.mouse.click(area.x + x * area.width, area.y + y * area.height);
+    await page.waitForFunction(() => [...document.querySelectorAll(".shapes input")].some((input) => input.value === "direction-1"), LIMIT);
+    await pickButton("Report objects that come to rest");
+    await yaml(/directions:\n {2}- name: "direction-1"\n[^]*stationary:\n {2}threshold_s: 10/);
+    await page.waitForFunction(() => /within 45° · last hour: \d+ moved so/.test(document.querySelector(".shapes")?.textContent) && /\d+ came to rest/.test(document.querySelector(".shapes")?.textContent), LIMIT);
+    await page.evaluate(() => [...document.querySelectorAll(".side label")].find((label) => /Show the trajectories/.test(label.textContent)).click());
+    await page.waitForFunction(() => document.querySelectorAll(".trajectory").length > 3, LIMIT);
+    await shoot(page, "rules-desktop-light");
+    await pickButton("Save and reload");
+    await page.waitForFunction(() => document.querySelector(".result")?.textContent === "Saved and in effect.", LIMIT);
+    const after = box.text();
+    for (const pattern of [/\n {8}loitering_time_s: 90\n/, /\n {8}objects: \["car", "person"\]\n/, /\n {8}schedule: "day"\n/, /\n {4}directions:\n {6}- name: "direction-1"\n/, /\n {4}stationary:\n {6}threshold_s: 10\n/, /# measured\n {8}inertia_frames: 2\n/]) assert.match(after, pattern);
+    await page.evaluate(async () => { window.found = await (await fetch("api/sources/gate/rules")).json(); });
+    const found = await page.evaluate(() => window.found);
+    assert.equal(found.zones[0].loitering_time_s, 90);
+    assert.equal(found.zones[0].schedule, "day");
+    assert.equal(found.stationary.threshold_s, 10);
+    assert.notEqual(before, after);
+    await page.browserContext().close();
+  });
+
   await flow("rules that the daemon refuses are not saved", async () => {
     const page = await open(box.origin, { hash: "#zones/yard" });
     await logIn(page, "otto");

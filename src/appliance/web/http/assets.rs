@@ -53,6 +53,7 @@ static ASSETS: &[Asset] = assets! {
     "/checks.js": SCRIPT, "checks.js";
     "/machine.js": SCRIPT, "machine.js";
     "/plot.js": SCRIPT, "plot.js";
+    "/rules.js": SCRIPT, "rules.js";
     "/zones.js": SCRIPT, "zones.js";
 };
 

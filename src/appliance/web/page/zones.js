@@ -1,10 +1,14 @@
-// Zones and lines drawn on the picture, with mouse, finger or keyboard. The daemon checks them; what it accepts is written to the
+// Zones, lines and directions drawn on the picture, with mouse, finger or keyboard. The daemon checks them; what it accepts is written to the
 // configuration and is in effect after the reload.
 
 import { el, notify, svg, text } from "./dom.js";
 import { get, post, put, withQuery } from "./api.js";
 import { paint, readPictures } from "./pictures.js";
+import { fieldsOf, preview, trajectoryOf, wordsOf } from "./rules.js";
 import { may, on, state } from "./store.js";
+
+/** Time of the preview, in ms. */
+const PREVIEW_MS = 3600000;
 
 /** A drag begins beyond this, in CSS pixels. */
 const TAP_PX = 6;
@@ -51,7 +55,7 @@ export function show(main, wanted) {
     if (editor) editor.close();
   };
   /** Asked before the page goes to another view. */
-  leave.mayLeave = () => !editor || !editor.changed || window.confirm("The zones and lines that you have drawn are not saved. Discard them?");
+  leave.mayLeave = () => !editor || !editor.changed || window.confirm("The rules that you have drawn or changed are not saved. Discard them?");
   return leave;
 }
 
@@ -69,7 +73,10 @@ class Editor {
     this.drawing = null;
     this.changed = false;
     this.waits = false;
-    this.others = { directions: [], stationary: null };
+    this.rest = null;
+    this.schedules = [];
+    this.groups = {};
+    this.trajectories = null;
     this.canEdit = may("operator") && Boolean(state.info && state.info.can_edit);
     this.abort = new AbortController();
     this.canvas = el("canvas", { width: 640, height: 360, role: "img", "aria-label": `Picture of ${source}` });
@@ -79,7 +86,10 @@ class Editor {
     this.keys = el("details", { class: "quiet" }, el("summary", {}, "Keyboard"),
       el("p", {}, "The drawing area takes these keys: S selects the next zone or line, N its next corner; arrows move the corner (with Shift, far), Delete removes it."),
       el("p", {}, "While you draw, arrows move a cross, Space sets a corner, Enter finishes, Escape cancels."));
-    this.list = el("ul", { class: "shapes", "aria-label": "Zones and lines" });
+    this.list = el("ul", { class: "shapes", "aria-label": "Rules" });
+    this.labels = el("datalist", { id: "rule-labels" });
+    this.ofHour = el("p", { class: "quiet" });
+    this.showsTrajectories = el("input", { type: "checkbox", onchange: () => this.draw() });
     this.help = el("p", { class: "quiet", role: "status", id: "drawing-help" });
     this.yaml = el("pre", { tabindex: "0", role: "group", "aria-label": "As YAML" });
     this.problems = el("ul", { class: "log problems" });
@@ -87,14 +97,16 @@ class Editor {
     const button = (label, action, kind = "") => el("button", { type: "button", class: kind, onclick: action }, label);
     this.addZone = button("Draw a zone", () => this.begin("zone"));
     this.addLine = button("Draw a line", () => this.begin("line"));
+    this.addDirection = button("Draw a direction", () => this.begin("direction"));
     this.finish = button("Finish", () => this.end());
     this.cancel = button("Cancel", () => this.stop());
     this.save = button("Save and reload", () => this.write(), "primary");
     this.revert = button("Discard changes", () => this.load());
     const copy = button("Copy YAML", () => navigator.clipboard && navigator.clipboard.writeText(this.yaml.textContent).then(() => notify("Copied."), () => notify("The browser does not allow it.", "bad")));
     this.node = el("div", { class: "zones" },
-      el("div", {}, this.frame, this.help, el("div", { class: "actions" }, ...(this.canEdit ? [this.addZone, this.addLine, this.finish, this.cancel] : [])), this.canEdit ? this.keys : null),
-      el("div", { class: "side" }, el("section", { class: "panel" }, el("h2", {}, "Rules"), this.list,
+      el("div", {}, this.frame, this.help, el("div", { class: "actions" }, ...(this.canEdit ? [this.addZone, this.addLine, this.addDirection, this.finish, this.cancel] : [])), this.canEdit ? this.keys : null),
+      el("div", { class: "side" }, el("section", { class: "panel" }, el("h2", {}, "Rules"), this.list, this.labels,
+        this.ofHour, el("label", { class: "tick" }, this.showsTrajectories, "Show the trajectories of the objects of the last hour"),
         ...(this.canEdit ? [el("div", { class: "actions" }, this.save, this.revert)] : [el("p", { class: "quiet" }, whyNot())]),
         el("div", { role: "alert" }, this.problems), this.result),
       el("section", { class: "panel" }, el("h2", {}, "As YAML"), this.yaml, el("div", { class: "actions" }, copy))));
@@ -102,6 +114,22 @@ class Editor {
     readPictures([source], (_, jpeg) => this.paint(jpeg), this.abort.signal);
     this.refresh();
     this.showLast();
+    this.readHour();
+  }
+
+  /** The objects of the last hour, for the preview, and the labels that are offered. */
+  async readHour() {
+    try {
+      const from = new Date(Date.now() - PREVIEW_MS).toISOString();
+      const [{ objects, open, next, is_ready: isReady }, { labels }] = await Promise.all([get(withQuery("objects", { source: this.source, from, limit: 200 })), get("objects/facets")]);
+      this.labels.replaceChildren(...labels.map((label) => el("option", { value: label })));
+      this.trajectories = [...objects, ...open].map(trajectoryOf).filter(({ points }) => points.length > 0);
+      const which = next ? `the last ${this.trajectories.length} objects` : `the ${this.trajectories.length} objects of the last hour`;
+      text(this.ofHour, isReady ? `Beside each rule: what ${which} would have caused, without the frames until it counts and the schedule.` : "");
+      this.draw();
+    } catch {
+      // Drawn without a preview.
+    }
   }
 
   /** The state of the source, where it gives no picture. */
@@ -138,9 +166,11 @@ class Editor {
   async load() {
     try {
       const rules = await get(`sources/${this.source}/rules`);
-      const read = (kind) => (rule) => ({ kind, name: rule.name, points: rule.coordinates.map(([x, y]) => [x, y]), rule });
-      this.others = { directions: rules.directions || [], stationary: rules.stationary || null };
-      this.shapes = [...rules.zones.map(read("zone")), ...rules.lines.map(read("line"))];
+      const read = (kind) => (rule) => ({ kind, name: rule.name, points: rule.coordinates.map(([x, y]) => [x, y]), rule, keys: {} });
+      this.rest = rules.stationary ? { kind: "stationary", rule: rules.stationary, keys: {} } : null;
+      this.schedules = rules.schedules || [];
+      this.groups = rules.groups || {};
+      this.shapes = [...rules.zones.map(read("zone")), ...rules.lines.map(read("line")), ...(rules.directions || []).map(read("direction"))];
       this.selected = null;
       this.drawing = null;
       this.changed = false;
@@ -162,7 +192,7 @@ class Editor {
     const used = new Set(this.shapes.map((shape) => shape.name));
     let number = 1;
     while (used.has(`${kind}-${number}`)) number += 1;
-    this.drawing = { kind, name: `${kind}-${number}`, points: [] };
+    this.drawing = { kind, name: `${kind}-${number}`, points: [], keys: {} };
     this.cursor = null;
     this.selected = null;
     this.draw();
@@ -303,13 +333,17 @@ class Editor {
   /** A corner of what is being drawn. */
   place(at) {
     this.drawing.points.push(at);
-    if (this.drawing.kind === "line" && this.drawing.points.length === 2) this.end();
+    if (this.drawing.kind !== "zone" && this.drawing.points.length === 2) this.end();
     else this.draw();
   }
 
   draw() {
     const parts = [];
     const at = ([x, y]) => `${x * 1000},${y * 1000}`;
+    this.foresee();
+    if (this.showsTrajectories.checked) {
+      for (const trajectory of this.trajectories || []) parts.push(svg("polyline", { points: trajectory.points.map(at).join(" "), class: `trajectory${this.hits.has(trajectory) ? " hit" : ""}` }));
+    }
     this.shapes.forEach((shape, index) => {
       const isSelected = this.selected && this.selected.shape === index;
       const name = shape.kind === "zone" ? "polygon" : "polyline";
@@ -327,7 +361,7 @@ class Editor {
       const d = `M${x - 30},${y}H${x + 30}M${x},${y - 45}V${y + 45}`;
       parts.push(svg("path", { d, class: "cross under" }), svg("path", { d, class: "cross" }));
     }
-    for (const { coordinates } of this.others.directions) parts.push(...arrow(coordinates, "arrow direction"));
+    for (const { points } of this.shapes.filter(({ kind }) => kind === "direction")) parts.push(...arrow(points, "arrow direction"));
     // To which side objects cross a line: an arrow to its right.
     for (const shape of this.shapes.filter(({ kind }) => kind === "line")) {
       const [[x1, y1], [x2, y2]] = shape.points;
@@ -339,13 +373,37 @@ class Editor {
     this.layer.replaceChildren(...parts);
     this.layer.classList.toggle("draws", Boolean(this.drawing));
     this.drawList();
-    for (const [button, isShown] of [[this.addZone, !this.drawing], [this.addLine, !this.drawing], [this.finish, this.drawing && this.drawing.kind === "zone"], [this.cancel, this.drawing]]) button.hidden = !isShown;
+    for (const [button, isShown] of [[this.addZone, !this.drawing], [this.addLine, !this.drawing], [this.addDirection, !this.drawing], [this.finish, this.drawing && this.drawing.kind === "zone"], [this.cancel, this.drawing]]) button.hidden = !isShown;
     this.save.disabled = !this.changed || Boolean(this.drawing);
     this.revert.disabled = !this.changed;
     if (!this.canEdit) text(this.help, "");
-    else if (this.drawing) text(this.help, this.drawing.kind === "zone" ? "Tap the corners in their order; tap the first one again, or Finish, to close the zone." : "Tap where the line begins and where it ends. Objects cross it to its left or right, as seen along it.");
+    else if (this.drawing) text(this.help, { zone: "Tap the corners in their order; tap the first one again, or Finish, to close the zone.", line: "Tap where the line begins and where it ends. Objects cross it to its left or right, as seen along it.", direction: "Tap two points: objects move from the first to the second." }[this.drawing.kind]);
     else if (this.selected) text(this.help, "Drag a corner or the whole shape.");
-    else text(this.help, "Select a zone or line, or draw a new one.");
+    else text(this.help, "Select a zone, line or direction, or draw a new one.");
+  }
+
+  /** What the objects of the last hour would have caused. */
+  foresee() {
+    this.hits = new Set();
+    for (const shape of [...this.shapes, this.rest].filter(Boolean)) {
+      const { hits, words } = preview(shape, this.trajectories || [], this.groups, this.aspect());
+      if (!this.selected || this.shapes[this.selected.shape] === shape) hits.forEach((trajectory) => this.hits.add(trajectory));
+      shape.foreseen = this.trajectories ? `last hour: ${words}` : "";
+      if (shape.shown) text(shape.shown, this.describe(shape));
+    }
+  }
+
+  describe(shape) {
+    return [wordsOf(shape), shape.foreseen].filter(Boolean).join(" · ");
+  }
+
+  /** The words of a rule, and its fields where they can be changed. */
+  details(shape) {
+    shape.shown = el("span", {}, this.describe(shape));
+    if (!this.canEdit) return el("p", { class: "quiet details" }, shape.shown);
+    const node = el("details", { class: "details quiet", open: Boolean(shape.isOpen), ontoggle: () => { shape.isOpen = node.open; } }, el("summary", {}, shape.shown),
+      el("div", { class: "fields" }, ...fieldsOf(shape, this.schedules, () => this.touch())));
+    return node;
   }
 
   /** Width by height of the picture. */
@@ -363,7 +421,7 @@ class Editor {
   }
 
   drawList() {
-    if (this.list.contains(document.activeElement) && document.activeElement.tagName === "INPUT") return;
+    if (this.list.contains(document.activeElement) && ["INPUT", "SELECT"].includes(document.activeElement.tagName)) return;
     const rows = this.shapes.map((shape, index) => {
       const name = el("input", { value: shape.name, maxlength: 64, "aria-label": `Name of the ${shape.kind}`, readonly: !this.canEdit, oninput: () => {
         shape.name = name.value;
@@ -377,22 +435,26 @@ class Editor {
         this.selected = null;
         this.touch();
       } }, "Remove");
-      const details = detailsOf(shape.rule, shape.kind);
       return el("li", { class: this.selected && this.selected.shape === index ? "selected" : "" }, el("span", { class: `swatch ${shape.kind}` }), el("span", { class: "kind" }, shape.kind), name, remove,
-        details ? el("p", { class: "quiet details" }, details) : null);
+        this.details(shape));
     });
-    for (const direction of this.others.directions) {
-      rows.push(el("li", {}, el("span", { class: "swatch s4" }), el("span", { class: "kind" }, "direction"), el("span", {}, direction.name),
-        el("p", { class: "quiet details" }, `within ${direction.tolerance_degrees}°${direction.has_schedule ? ", with a schedule" : ""}`)));
+    if (this.rest) {
+      rows.push(el("li", {}, el("span", { class: "kind" }, "at rest"), el("span", { class: "name" }, "Objects that come to rest"), this.canEdit && el("button", { type: "button", class: "plain", "aria-label": "Remove the rule of objects at rest", onclick: () => this.setRest(null) }, "Remove"), this.details(this.rest)));
+    } else if (this.canEdit) {
+      rows.push(el("li", {}, el("button", { type: "button", class: "plain", onclick: () => this.setRest({ kind: "stationary", keys: { threshold_s: 10 }, isOpen: true }) }, "Report objects that come to rest")));
     }
-    const { stationary } = this.others;
-    if (stationary) rows.push(el("li", {}, el("span", { class: "kind" }, "at rest"), el("span", {}, `after ${stationary.threshold_s} s${ofObjects(stationary)}`)));
-    this.list.replaceChildren(...(rows.length > 0 ? rows : [el("li", { class: "quiet" }, "This source has no zones and lines.")]));
+    this.list.replaceChildren(...(rows.length > 0 ? rows : [el("li", { class: "quiet" }, "This source has no rules.")]));
+  }
+
+  setRest(rest) {
+    this.rest = rest;
+    this.touch();
   }
 
   body() {
-    const of = (kind) => this.shapes.filter((shape) => shape.kind === kind).map(({ name, points }) => ({ name, coordinates: points }));
-    return { zones: of("zone"), lines: of("line") };
+    const was = ({ rule, name }) => (rule && rule.name !== name ? { was: rule.name } : {});
+    const of = (wanted) => this.shapes.filter(({ kind }) => kind === wanted).map((shape) => ({ ...shape.keys, ...was(shape), name: shape.name, coordinates: shape.points }));
+    return { zones: of("zone"), lines: of("line"), directions: of("direction"), stationary: this.rest ? [this.rest.keys] : [] };
   }
 
   async check() {
@@ -443,24 +505,6 @@ function arrow([[x1, y1], [x2, y2]], kind) {
   const [dx, dy] = [x2 - x1, y2 - y1];
   const at = (along, aside) => `${(x1 + dx * along - dy * aside) * 1000},${(y1 + dy * along + dx * aside) * 1000}`;
   return [svg("polyline", { points: `${at(0, 0)} ${at(1, 0)}`, class: kind }), svg("polyline", { points: `${at(0.7, 0.2)} ${at(1, 0)} ${at(0.7, -0.2)}`, class: kind })];
-}
-
-function ofObjects(rule) {
-  return rule.objects && rule.objects.length > 0 ? `, of ${rule.objects.join(", ")}` : "";
-}
-
-/** The other keys of a rule in words; empty: it was just drawn. They are changed in the configuration. */
-function detailsOf(rule, kind) {
-  if (!rule) return "";
-  const parts = [
-    rule.objects.length > 0 ? `of ${rule.objects.join(", ")}` : "of all objects",
-    `after ${rule.inertia_frames} ${rule.inertia_frames === 1 ? "frame" : "frames"}`,
-    rule.loitering_time_s ? `loitering after ${rule.loitering_time_s} s` : null,
-    rule.object_threshold ? `crowd of ${rule.object_threshold} or more` : null,
-    rule.has_schedule ? "with a schedule" : null,
-    kind === "line" ? "the arrow points to the right" : null,
-  ];
-  return parts.filter(Boolean).join(" · ");
 }
 
 /** Why nothing can be changed, and how to get the right to it. */
