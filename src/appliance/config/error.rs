@@ -18,7 +18,6 @@ pub enum ConfigError {
     /// The file was read and is wrong: everything that is wrong with it, in the order of the file.
     #[error("{}", Report(problems))]
     Invalid {
-        /// At least one problem, sorted by line and column.
         problems: Vec<Problem>,
     },
 }

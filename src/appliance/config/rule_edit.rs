@@ -44,14 +44,12 @@ const SECTIONS: [&str; 4] = ["zones", "lines", "directions", "stationary"];
 
 /// Why rules cannot be changed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum RuleEditError {
-    /// They are no valid rules, or the file has other problems.
     #[error("{}", .0.join("; "))]
     Problems(Vec<String>),
-    /// The file is not written in a form that can be changed.
     #[error("{reason}")]
     Form {
-        /// Why, and what to do.
         reason: String,
     },
 }

@@ -168,7 +168,6 @@ pub enum TemplateError {
     Refused { name: String, expected: String },
     #[error("the template has no such parameter; it has: {known}")]
     Unknown { known: String },
-    /// The loader of sources refuses the result.
     #[error("{}", join_errors(.0))]
     Source(Vec<Problem>),
 }

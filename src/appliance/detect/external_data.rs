@@ -18,72 +18,56 @@ const MAX_BYTES: u64 = (1 << 31) - 1;
 
 /// Why the weights of a network cannot be embedded.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum WeightsError {
-    /// A file of weights cannot be read.
     #[error(
         "cannot read {}, in which {} keeps weights: {source}; put it there as it was exported, or export the network into one file",
         path.display(), network.display()
     )]
     Unreadable {
-        /// The file of weights.
         path: PathBuf,
-        /// The network's file.
         network: PathBuf,
-        /// The error of the operating system.
         source: io::Error,
     },
-    /// The network names a file of weights outside of its folder.
     #[error(
         "{} keeps weights in `{location}`, expected a path below its own folder without `..`: export the network again, or \
          into one file",
         network.display()
     )]
     Outside {
-        /// The network's file.
         network: PathBuf,
-        /// The path that it names.
         location: String,
     },
-    /// A file of weights ends before the weights do.
     #[error(
         "{} has {found} bytes, but {} keeps weights in it up to byte {needed}: it is cut off or belongs to another export; \
          fetch or export both again",
         path.display(), network.display()
     )]
     CutOff {
-        /// The file of weights.
         path: PathBuf,
-        /// The network's file.
         network: PathBuf,
         /// Size in bytes.
         found: usize,
         /// Size in bytes that the network needs.
         needed: u64,
     },
-    /// `model.yaml` names a file of weights that the network does not.
     #[error(
         "{FILE_NAME} lists weights of {} in `{location}`, but the network names {}: write under `weights` what it names, \
          or leave that out",
         network.display(), list_names(named)
     )]
     NotNamed {
-        /// The network's file.
         network: PathBuf,
-        /// The file in `model.yaml`.
         location: String,
-        /// Files that the network names.
         named: Vec<String>,
     },
-    /// Network and weights are larger than the runtimes can read.
     #[error(
         "{} and its weights have {found} bytes, expected at most {MAX_BYTES}: a network of this size is not run here; \
          use a smaller one",
         network.display()
     )]
     TooLong {
-        /// The network's file.
         network: PathBuf,
-        /// Bytes of network and weights.
         found: u64,
     },
 }

@@ -58,21 +58,17 @@ impl LabelFileProblem {
 
 /// Why a file of class names cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum LabelFileError {
-    /// The file could not be read.
     #[error("cannot read the labels in {}: {source}", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
-        /// The error of the operating system, or what is wrong with the encoding.
         source: std::io::Error,
     },
     /// The file has no names in a known form.
     #[error("{}: {problem}", path.display())]
     Invalid {
-        /// The file.
         path: PathBuf,
-        /// What is wrong.
         problem: LabelFileProblem,
     },
 }

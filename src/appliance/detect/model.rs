@@ -137,43 +137,31 @@ pub struct ModelFile {
 
 /// Why a model folder cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum ModelError {
-    /// A file could not be read.
     #[error("cannot read {}: {source}{}", path.display(), hint(path))]
     Unreadable {
-        /// The file.
         path: PathBuf,
-        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// `model.yaml` is invalid; lists all problems.
     #[error(transparent)]
     Invalid(ConfigError),
-    /// The external weights of the network cannot be read.
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    /// The model has no file of the requested precision.
     #[error("model {model} has no precision `{wanted}`; set detector.precision to {}", known.join(" or "))]
     UnknownPrecision {
-        /// The model's name.
         model: String,
-        /// The requested precision.
         wanted: String,
-        /// Precisions of the model.
         known: Vec<String>,
     },
-    /// The hash of a file differs from the one in `model.yaml`.
     #[error(
         "{} has SHA-256 {found}, but {FILE_NAME} says {expected}: the file is damaged or was replaced; \
          fetch it again, or write the new hash into {FILE_NAME} if the change was meant",
         path.display()
     )]
     Hash {
-        /// The file.
         path: PathBuf,
-        /// The hash in `model.yaml`.
         expected: Sha256Digest,
-        /// The hash of the bytes.
         found: Sha256Digest,
     },
 }

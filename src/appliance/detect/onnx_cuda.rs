@@ -40,25 +40,18 @@ use probe::{Probe, are_close, network_for, noise, run_sizes};
 /// Why a network cannot run in this way.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotOnGpu {
-    /// The number of rows differs from run to run.
     #[error("the number of rows of its outputs varies")]
     RowsVary,
-    /// The outputs have a type that is not read.
     #[error("output `{0}` is {1}")]
     Output(String, TensorElementType),
-    /// The file is damaged.
     #[error("its file cannot be read: {} at byte {}", .0.what, .0.at)]
     File(Malformed),
-    /// ONNX Runtime refuses the network or fails to run it.
     #[error(transparent)]
     Runtime(#[from] ort::Error),
-    /// The GPU cannot be used.
     #[error(transparent)]
     Cuda(#[from] CudaError),
-    /// Memory runs out, or a run fails.
     #[error(transparent)]
     Execution(#[from] SessionError),
-    /// The network does not match `model.yaml`.
     #[error(transparent)]
     Mismatch(#[from] DetectError),
 }

@@ -35,8 +35,8 @@ const STEM: &str = "libonnxruntime.so";
 
 /// Why ONNX Runtime cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum RuntimeError {
-    /// There is no library in any of the usual places.
     #[error(
         "ONNX Runtime ({STEM}) was not found in {}; install the package jetwatch-onnxruntime, or unzip what `{}` downloads \
          and name its onnxruntime/capi/{STEM}.{TESTED} in detector.onnxruntime or {VARIABLE}",
@@ -44,31 +44,22 @@ pub enum RuntimeError {
         download_command()
     )]
     Missing {
-        /// Folders that were searched.
         searched: Vec<PathBuf>,
     },
-    /// The configured path is not a file.
     #[error("{named_by} names {}, which is not a file; expected the path of {STEM}", path.display())]
     NotAFile {
-        /// The path.
         path: PathBuf,
         /// Origin of the path: the configuration key or the environment variable.
         named_by: &'static str,
     },
-    /// The file is not a usable ONNX Runtime.
     #[error("{} cannot be used as ONNX Runtime {MIN_VERSION} or newer for {}: {reason}", path.display(), env::consts::ARCH)]
     Unusable {
-        /// The library.
         path: PathBuf,
-        /// The error from opening it.
         reason: String,
     },
-    /// Another library was opened before.
     #[error("ONNX Runtime was already opened from {}; one process cannot open {} too", open.display(), wanted.display())]
     AlreadyOpen {
-        /// The library in use.
         open: PathBuf,
-        /// The requested library.
         wanted: PathBuf,
     },
 }

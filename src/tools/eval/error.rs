@@ -8,27 +8,23 @@ pub(super) const MAX_LISTED: usize = 20;
 
 /// Why accuracy cannot be measured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum AccuracyError {
-    /// The file is not JSON, or not a COCO annotation file.
     #[error(
         "not COCO annotations: {reason}{}; expected an object with the lists images, categories and annotations",
         near(excerpt)
     )]
     Syntax {
-        /// The parser's error, with line and column.
         reason: String,
         /// The text before the error; may be empty.
         excerpt: String,
     },
-    /// The file is COCO JSON with wrong values.
     #[error("{}", listed(problems, *more))]
     Values {
         /// The first of them, in the order of the file.
         problems: Vec<Problem>,
-        /// Number of further ones.
         more: usize,
     },
-    /// Labels of the model and categories of the annotations do not match.
     #[error(
         "the model's {} labels and the {} categories of the annotations do not match: {reason}.\n  labels without a category: {}\n  \
          categories without a label: {}\nRename the categories in the annotation file, or the labels in model.yaml, so that all names of \
@@ -39,11 +35,8 @@ pub enum AccuracyError {
         names(&categories.1)
     )]
     Classes {
-        /// Why they do not match by order either.
         reason: String,
-        /// Number of labels, and those without a category of that name.
         labels: (usize, Vec<String>),
-        /// Number of categories, and those without a label of that name.
         categories: (usize, Vec<String>),
     },
 }

@@ -43,13 +43,12 @@ pub struct GoldenImage {
 
 /// Why a file is not a golden file.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum GoldenError {
-    /// It is not JSON of this format.
     #[error(
         "expected recorded detections as `jetwatch doctor --detector --record` writes them: {0}"
     )]
     Syntax(#[from] serde_json::Error),
-    /// It has a later format.
     #[error(
         "recorded detections have format {0}, expected {FORMAT}: update jetwatch, or record them again"
     )]

@@ -28,7 +28,6 @@ pub enum UpdateError {
     Corrupt { path: PathBuf, problem: String },
     #[error("the repository is not used: {problem}")]
     Repository {
-        /// Why, and what to do.
         problem: String,
     },
     #[error("version {version} does not work with the present configuration: {problem}")]

@@ -12,31 +12,24 @@ use jetwatch_nvidia::tensorrt::TensorRtError;
 
 /// Why an engine can neither be found nor built.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum EngineError {
-    /// There is none, and it may not be built.
     #[error("{0}; or set detector.tensorrt.build to `allow`")]
     Missing(Box<CacheMiss>),
-    /// TensorRT cannot do it.
     #[error("{0}")]
     TensorRt(Box<TensorRtError>),
-    /// The GPU cannot be used.
     #[error(transparent)]
     Cuda(#[from] CudaError),
-    /// The model's folder cannot be used.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The network's file cannot be inspected.
     #[error(transparent)]
     Graph(#[from] GraphError),
-    /// A precision that TensorRT does not compute in.
     #[error(
         "model {model}: unknown TensorRT precision `{wanted}`, expected a name that begins with fp32, fp16 or int8; \
          choose another with detector.precision or --precision"
     )]
     UnknownPrecision {
-        /// The model's name.
         model: String,
-        /// What was asked for.
         wanted: String,
     },
     /// INT8 of a model without an INT8 file, and without calibration.
@@ -46,9 +39,7 @@ pub enum EngineError {
          with models/quantize.py"
     )]
     NoInt8 {
-        /// The model's name.
         model: String,
-        /// What was asked for.
         wanted: String,
     },
     /// FP32 on a DLA.
@@ -57,7 +48,6 @@ pub enum EngineError {
          --precision, or leave detector.tensorrt.dla or --dla out"
     )]
     DlaFloats {
-        /// The model's name.
         model: String,
     },
     /// A calibration for a model that has no FP32 file.
@@ -65,45 +55,34 @@ pub enum EngineError {
         "model {model} has no fp32 network, and only fp32 can be calibrated: leave the calibration out, or add the network to model.yaml"
     )]
     NothingToCalibrate {
-        /// The model's name.
         model: String,
     },
-    /// Images for a network that takes bytes.
     #[error(
         "model {model} takes images as bytes, and TensorRT calibrates only networks of 32-bit floats: give the network with Q/DQ nodes"
     )]
     CalibratesFloats {
-        /// The model's name.
         model: String,
     },
-    /// The calibration cache cannot be read.
     #[error(
         "cannot read the calibration cache {}: {source}; make one with `jetwatch engine build --calibration-images`", path.display()
     )]
     Calibration {
-        /// The file.
         path: PathBuf,
-        /// The error of the operating system.
         source: io::Error,
     },
-    /// The calibration cache is something else.
     #[error(
         "{} is not a TensorRT calibration cache, which begins with `TRT-`; make one with `jetwatch engine build --calibration-images`",
         path.display()
     )]
     NoCalibration {
-        /// The file.
         path: PathBuf,
     },
-    /// Images were given, and TensorRT calibrated nothing with them.
     #[error(
         "TensorRT made no calibration of {}: if it has Q/DQ nodes, leave the calibration out", path.display()
     )]
     NotCalibrated {
-        /// The network's file.
         path: PathBuf,
     },
-    /// The folder of engines, or a file in it, cannot be read or written.
     #[error(
         "cannot {what} {}: {source}; give the user that runs jetwatch access to that folder, or choose another with \
          detector.tensorrt.engines or --engines", path.display()
@@ -111,25 +90,20 @@ pub enum EngineError {
     Folder {
         /// `write` or `read`.
         what: &'static str,
-        /// The folder or file.
         path: PathBuf,
-        /// The error of the operating system.
         source: io::Error,
     },
-    /// There is no disk space for the engine.
     #[error(
         "not enough disk space for the engine in {}: {needed} MiB are needed, {free} MiB are free; remove old engines (`jetwatch engine list` \
          shows them), or choose another folder with detector.tensorrt.engines or --engines", folder.display()
     )]
     Full {
-        /// The folder.
         folder: PathBuf,
         /// MiB that are needed.
         needed: u64,
         /// MiB that are free.
         free: u64,
     },
-    /// There is too little memory to try.
     #[error(
         "too little memory to build an engine: {free} MiB of {kind} are free, but a build of this network needs at least \
          {floor} MiB; end other programs, or build when the daemon is stopped"
@@ -142,10 +116,8 @@ pub enum EngineError {
         /// MiB below which no build is tried.
         floor: u64,
     },
-    /// The build was ended by a stop.
     #[error("the build was canceled; nothing was written")]
     Canceled,
-    /// The operating system cannot create a thread.
     #[error(
         "cannot start the build thread: {0}; check the limits on processes and memory (ulimit -u, TasksMax=)"
     )]

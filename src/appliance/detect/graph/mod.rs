@@ -33,48 +33,36 @@ const MAX_BYTES: u64 = 1 << 31;
 
 /// Why a file cannot be summed up.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum GraphError {
-    /// It could not be read.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
-        /// The error of the operating system.
         source: io::Error,
     },
-    /// It is longer than any ONNX file.
     #[error(
         "{}: found {bytes} bytes, expected at most {MAX_BYTES}: ONNX files are protobuf messages, which cannot be longer; \
          save the network with external weights",
         path.display()
     )]
     TooLong {
-        /// The file.
         path: PathBuf,
-        /// Its length.
         bytes: u64,
     },
-    /// It is damaged, cut off, or no ONNX file.
     #[error(
         "{}: {} at byte {} of {bytes}: the file is cut off, damaged or not in ONNX's format; fetch or export it again",
         path.display(), damage.what, damage.at
     )]
     Damaged {
-        /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
         damage: Malformed,
-        /// The file's length.
         bytes: usize,
     },
-    /// A protobuf message without a network.
     #[error(
         "{}: found no network in its {bytes} bytes, expected an ONNX file{}; export the network to ONNX", path.display(), kind
     )]
     NoNetwork {
-        /// The file.
         path: PathBuf,
-        /// The file's length.
         bytes: usize,
         /// What it seems to be, as ` (this is …)`; may be empty.
         kind: &'static str,

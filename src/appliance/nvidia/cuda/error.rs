@@ -34,7 +34,6 @@ pub enum CudaError {
          detector.workers, or end other programs that use the GPU"
     )]
     OutOfMemory {
-        /// `GPU` or `page-locked`.
         kind: &'static str,
         requested: usize,
         free: usize,

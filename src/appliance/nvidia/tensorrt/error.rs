@@ -27,7 +27,6 @@ pub enum TensorRtError {
         flavor: Flavor,
         version: Version,
     },
-    /// A call of a method that this version does not have: a bug in jetwatch.
     #[error("{flavor} {version} has no {method}; this is a bug in jetwatch")]
     NoMethod {
         flavor: Flavor,
@@ -48,7 +47,6 @@ pub enum TensorRtError {
     Parse { nodes: Vec<NodeError> },
     #[error("TensorRT failed at {call}: {reason}")]
     Failed { call: &'static str, reason: String },
-    /// The engine does not have the requested tensor, or it has another shape.
     #[error("tensor `{tensor}`: found {found}, expected {expected}")]
     Tensor {
         tensor: String,

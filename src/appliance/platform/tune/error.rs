@@ -17,7 +17,6 @@ pub enum TuneError {
     Failed {
         setting: Setting,
         cause: PlatformError,
-        /// Changes that could not be undone, one sentence each.
         not_undone: Vec<String>,
     },
     #[error(

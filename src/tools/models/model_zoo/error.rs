@@ -9,75 +9,54 @@ use jetwatch_files::Sha256Digest;
 
 /// Why a file could not be fetched. Under the file's name there is nothing, or what was there before.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the variants.
 pub enum FetchError {
-    /// The server rejects the request.
     #[error("{}: the server returned {status}, expected 200: {}", redact(url), meaning(*status))]
     Status {
-        /// The address.
         url: String,
-        /// The status code.
         status: u16,
     },
-    /// The server has a file of another length.
     #[error(
         "{}: found {found} bytes, expected {expected}: the file was replaced, or a proxy answered with its own page; nothing \
          was kept",
         redact(url)
     )]
     Length {
-        /// The address.
         url: String,
-        /// Length that the server announces or sends.
         found: u64,
-        /// The expected value.
         expected: u64,
     },
-    /// The bytes are not those of the file.
     #[error(
         "{}: found SHA-256 {found}, expected {expected}: the file was damaged in transit or replaced; nothing was kept; try \
          again, and if the hash stays the same do not use the file",
         redact(url)
     )]
     Hash {
-        /// The address.
         url: String,
-        /// Of the bytes that came.
         found: Sha256Digest,
         /// What is known.
         expected: Sha256Digest,
     },
-    /// All attempts failed.
     #[error("{}: failed after {attempts} attempts: {reason}{}", redact(url), kept(*part_bytes))]
     RetriesExhausted {
-        /// The address.
         url: String,
-        /// Number of attempts.
         attempts: u32,
-        /// Error of the last attempt.
         reason: String,
-        /// Bytes from which the next call resumes.
         part_bytes: u64,
     },
     /// The address, the proxy's address or the TLS connection is wrong: another attempt cannot help.
     #[error("{}: {reason}", redact(url))]
     Rejected {
-        /// The address.
         url: String,
-        /// Why, and what to do.
         reason: String,
     },
-    /// The file cannot be written.
     #[error("cannot write {}: {source}{}", path.display(), advice(source))]
     Write {
-        /// The file.
         path: PathBuf,
-        /// The error of the operating system.
         source: io::Error,
     },
-    /// Another process downloads the same file.
     #[error("{} is being written by another jetwatch: wait for it to end", path.display())]
     Busy {
-        /// The unfinished file.
         path: PathBuf,
     },
 }
