@@ -108,7 +108,6 @@ enum Command {
 }
 
 /// Parses the command line, runs the subcommand, and returns the process's exit code.
-#[must_use]
 pub fn main() -> ExitCode {
     let started = Instant::now();
     // Before anything that takes time.
@@ -185,7 +184,6 @@ fn exit_code(result: anyhow::Result<Exit>) -> ExitCode {
 }
 
 /// The command line without the hidden subcommands, for manual pages and shell completions.
-#[must_use]
 pub fn command() -> clap::Command {
     Arguments::command()
 }

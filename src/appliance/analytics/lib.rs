@@ -97,7 +97,6 @@ struct Object {
 impl Analytics {
     /// Creates the state of a scene without objects. `classes` are the network's. A name in a rule that is neither a label nor a
     /// group never matches.
-    #[must_use]
     pub fn new(rules: &SceneRules, classes: &Classes) -> Self {
         let objects = |names: &[String]| Objects::new(names, classes);
         Self {
@@ -200,19 +199,16 @@ impl Analytics {
     }
 
     /// Number of objects of each class in zone `zone` (index in the rules), sorted by class; 0 for classes that have left.
-    #[must_use]
     pub fn present(&self, zone: usize) -> &[ZoneCount] {
         &self.present[zone]
     }
 
     /// Number of crossings of each class over line `line` (index in the rules), sorted by class.
-    #[must_use]
     pub fn crossings(&self, line: usize) -> &[Crossings] {
         &self.crossings[line]
     }
 
     /// Whether zone `zone` (index in the rules) is overcrowded; `None` when its rule has no threshold.
-    #[must_use]
     pub fn is_overcrowded(&self, zone: usize) -> Option<bool> {
         let threshold = self.rules.zones[zone].object_threshold;
         threshold.map(|_| self.crowds[zone].holds())

@@ -80,7 +80,6 @@ impl Archive {
     }
 
     /// The archive in `folder`, not open: every call fails with [`ArchiveError::Closed`] until [`reopen`](Self::reopen) works.
-    #[must_use]
     pub fn closed(folder: &Path, limits: Limits) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -116,7 +115,6 @@ impl Archive {
     }
 
     /// Whether it is open.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.shared.index.lock().is_some()
     }
@@ -163,13 +161,11 @@ impl Archive {
     }
 
     /// The folder, absolute and without links once it is open.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         self.shared.folder.get().unwrap_or(&self.shared.given)
     }
 
     /// The limits of what is kept.
-    #[must_use]
     pub fn limits(&self) -> Limits {
         self.shared.limits
     }
@@ -183,7 +179,6 @@ impl Archive {
     }
 
     /// Whether recording has stopped for want of space. [`enforce`](Self::enforce) starts it again once there is room.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.shared.is_full.load(Ordering::Acquire)
     }

@@ -42,7 +42,6 @@ pub enum ArchiveError {
 }
 
 /// Whether `error` is for want of space: a full device, a reached quota, or a reached limit of the size of files.
-#[must_use]
 pub fn is_no_space(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     [Errno::NOSPC, Errno::DQUOT, Errno::FBIG]

@@ -39,7 +39,6 @@ pub struct Healed {
 
 impl Healed {
     /// Whether there was anything to heal.
-    #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self
             == Self {

@@ -64,7 +64,6 @@ const NUMBER_DIGITS: usize = 3;
 
 impl MediaId {
     /// A new id. Pure but for a counter of the process: it can be made before the file, on any thread, and be named in messages.
-    #[must_use]
     pub fn new(kind: MediaKind, at: SystemTime) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed) & 0xfff;
@@ -77,7 +76,6 @@ impl MediaId {
     }
 
     /// The id that `text` is.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let id = Self(text.to_owned());
         let (first, rest) = text.split_at_checked(1)?;
@@ -91,7 +89,6 @@ impl MediaId {
     }
 
     /// What it identifies.
-    #[must_use]
     pub fn kind(&self) -> MediaKind {
         let of_letter = |kind: &MediaKind| self.0.starts_with(kind.letter());
         MediaKind::ALL
@@ -101,7 +98,6 @@ impl MediaId {
     }
 
     /// When it was made, to the millisecond.
-    #[must_use]
     pub fn made_at(&self) -> SystemTime {
         let digits = &self.0[1..=TIME_DIGITS];
         let ms = u64::from_str_radix(digits, 16).expect("`new` and `parse` give it these digits");
@@ -109,7 +105,6 @@ impl MediaId {
     }
 
     /// As text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -147,7 +142,6 @@ pub struct NewItem {
 
 impl NewItem {
     /// A file about nothing in particular.
-    #[must_use]
     pub fn new(kind: MediaKind, source: &str, from: SystemTime) -> Self {
         Self {
             id: None,
@@ -162,7 +156,6 @@ impl NewItem {
     }
 
     /// End of its name: `jpg` or `mp4`.
-    #[must_use]
     pub const fn extension(&self) -> &'static str {
         match self.kind {
             MediaKind::Snapshot => "jpg",
@@ -207,7 +200,6 @@ pub struct Item {
 }
 
 /// `time` as RFC 3339 in UTC with milliseconds.
-#[must_use]
 pub fn utc(time: SystemTime) -> String {
     let time = jiff::Timestamp::try_from(time).unwrap_or(jiff::Timestamp::MAX);
     format!("{time:.3}")

@@ -35,7 +35,6 @@ pub struct Finish {
 
 impl Finish {
     /// The end of a complete file.
-    #[must_use]
     pub const fn complete(to: SystemTime) -> Self {
         Self {
             to,
@@ -44,7 +43,6 @@ impl Finish {
     }
 
     /// The end of a file that lacks something.
-    #[must_use]
     pub const fn incomplete(to: SystemTime) -> Self {
         Self {
             to,
@@ -64,19 +62,16 @@ impl Pending {
     }
 
     /// Its id.
-    #[must_use]
     pub fn id(&self) -> &MediaId {
         &self.item.id
     }
 
     /// What is known of it now.
-    #[must_use]
     pub fn item(&self) -> &Item {
         &self.item
     }
 
     /// Its file, absolute.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

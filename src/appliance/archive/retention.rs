@@ -113,7 +113,6 @@ pub struct Usage {
 
 impl Usage {
     /// Size of all files of a kind.
-    #[must_use]
     pub fn bytes_of(&self, kind: MediaKind) -> u64 {
         let kinds = self.sources.iter().flat_map(|source| &source.kinds);
         kinds

@@ -237,7 +237,6 @@ pub(super) fn check_objects(sources: &[Map<'_>], detector: &Map<'_>) {
 
 impl SceneRules {
     /// Whether there are no rules.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.zones.is_empty()
             && self.lines.is_empty()
@@ -276,7 +275,6 @@ impl SceneRules {
 
     /// Objects of the rules that are neither labels of a network nor groups, each with its key path below the source:
     /// `zones[1].objects`. The labels are known only once the model is.
-    #[must_use]
     pub fn unknown_objects(&self, classes: &Classes) -> Vec<(String, &str)> {
         let zones = self.zones.iter().map(|rule| &rule.objects);
         let lines = self.lines.iter().map(|rule| &rule.objects);

@@ -21,7 +21,6 @@ pub struct SourceDiff {
 
 impl SourceDiff {
     /// What leads from `before` to `after`.
-    #[must_use]
     pub fn between<'s>(
         before: impl Iterator<Item = &'s SourceConfig> + Clone,
         after: &[SourceConfig],

@@ -37,7 +37,6 @@ impl ConfigError {
     }
 
     /// The single problems; empty when the file could not be read.
-    #[must_use]
     pub fn problems(&self) -> &[Problem] {
         match self {
             Self::Unreadable { .. } => &[],

@@ -18,7 +18,6 @@ pub(super) fn from_variable(variable: &str, default: &str) -> PathBuf {
 }
 
 /// Where this process keeps what no key names: `$JETWATCH_STATE_DIR`, or the folder that systemd gives it, or `/var/lib/jetwatch`, or `.local/state/jetwatch` in the home folder, which is made. `None`: it cannot write there.
-#[must_use]
 pub fn own_state_folder() -> Option<PathBuf> {
     let is_own = |folder: &Path| rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok();
     for variable in ["JETWATCH_STATE_DIR", "STATE_DIRECTORY"] {
@@ -42,7 +41,6 @@ pub fn own_state_folder() -> Option<PathBuf> {
 }
 
 /// Where the daemon with the configuration file `config` keeps the link of its page, the folder of the run before that of the state.
-#[must_use]
 pub fn page_files(config: &Path) -> Vec<PathBuf> {
     let stem = config.file_stem().unwrap_or_default().to_string_lossy();
     let run = from_variable("JETWATCH_RUNTIME_DIR", "/run/jetwatch");
@@ -53,13 +51,11 @@ pub fn page_files(config: &Path) -> Vec<PathBuf> {
 }
 
 /// What the user can fetch again: `$XDG_CACHE_HOME/jetwatch`, or `.cache/jetwatch` in the home folder.
-#[must_use]
 pub fn user_cache() -> Option<PathBuf> {
     of_user("XDG_CACHE_HOME", ".cache")
 }
 
 /// The folder of jetwatch in the one that `variable` names, or in `below_home`. Relative paths do not count.
-#[must_use]
 pub fn of_user(variable: &str, below_home: &str) -> Option<PathBuf> {
     let absolute = |name: &str| {
         let path = env::var_os(name).map(PathBuf::from);

@@ -127,7 +127,6 @@ impl Polygon {
     }
 
     /// Its corners.
-    #[must_use]
     pub fn points(&self) -> &[Point] {
         &self.points
     }

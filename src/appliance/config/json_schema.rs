@@ -10,7 +10,6 @@ use super::schema::{DefaultValue, KeySpec, ValueType};
 use super::{Config, Section};
 
 /// The schema of `jetwatch.yaml`.
-#[must_use]
 pub fn json_schema() -> Value {
     schema_of("jetwatch configuration", Config::KEYS)
 }

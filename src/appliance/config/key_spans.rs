@@ -29,7 +29,6 @@ impl crate::Config {
     }
 
     /// Labels in the file that have [another name](renamed_label), each with the key of its list, in the order of the file.
-    #[must_use]
     pub fn renamed_labels(&self) -> &[(String, String)] {
         &self.key_spans.renamed
     }

@@ -47,7 +47,6 @@ struct UrlKeys {
 
 impl MqttConfig {
     /// The settings of the client for states, which has no spool; `None`: one client has everything.
-    #[must_use]
     pub fn for_states(&self) -> Option<Self> {
         let states = self.states.as_ref()?;
         let client_id = states.client_id.clone();

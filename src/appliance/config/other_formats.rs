@@ -54,7 +54,6 @@ pub struct FormatConfig {
 
 impl FormatConfig {
     /// What the client id of its connection ends with, after that of `publish.mqtt`; `same` items of this format are before it.
-    #[must_use]
     pub fn client_suffix(&self, same: usize) -> String {
         match same {
             0 => format!("-{}", self.format.word()),
@@ -151,7 +150,6 @@ pub struct SensorConfig {
 
 impl SensorConfig {
     /// The sensor of a source that the configuration says nothing about.
-    #[must_use]
     pub fn named(source: &str) -> Self {
         Self {
             source: source.to_owned(),

@@ -144,14 +144,12 @@ fn version(map: &Map<'_>) -> Option<Option<MqttVersion>> {
 
 impl MqttConfig {
     /// The settings for each broker alone, in the order in which they are tried.
-    #[must_use]
     pub fn for_each_broker(&self) -> Vec<Self> {
         let brokers = std::iter::once(&self.broker).chain(&self.alternatives);
         brokers.map(|broker| self.only(broker.clone())).collect()
     }
 
     /// The settings for this broker alone.
-    #[must_use]
     pub fn only(&self, broker: Broker) -> Self {
         Self {
             broker,

@@ -152,7 +152,6 @@ pub struct SourceRecordConfig {
 
 impl RecordConfig {
     /// The folder of the files.
-    #[must_use]
     pub fn folder_path(&self) -> &Path {
         self.folder.as_deref().unwrap_or(&MEDIA_FOLDER)
     }
@@ -193,14 +192,12 @@ impl Config {
     }
 
     /// Whether snapshots of any source are kept.
-    #[must_use]
     pub fn has_snapshots(&self) -> bool {
         self.possible_sources()
             .any(|source| self.record.has_snapshots(&source))
     }
 
     /// Whether clips or all video of any source are kept.
-    #[must_use]
     pub fn has_video_files(&self) -> bool {
         let has = |source: &SourceConfig| {
             self.record.has_clips(source) || self.record.is_continuous(source)
@@ -209,7 +206,6 @@ impl Config {
     }
 
     /// Whether anything is kept in the folder of `record`.
-    #[must_use]
     pub fn has_media(&self) -> bool {
         self.has_snapshots() || self.has_video_files()
     }

@@ -63,7 +63,6 @@ fn host_and_path(text: &str, is_rtmp: bool) -> Cow<'_, str> {
 }
 
 /// As [`redact`] for a text without an address, of another program: with `***` in place of what is behind `password=` or `Cookie:`.
-#[must_use]
 pub fn redact_parameters(text: &str) -> String {
     mask_parameters(text, |_| false)
 }

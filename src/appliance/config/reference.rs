@@ -84,7 +84,6 @@ fn link(text: &str, heading: &str) -> String {
 }
 
 /// The anchor that code hosts and mdBook both give to the heading `text`.
-#[must_use]
 pub fn heading_slug(text: &str) -> String {
     text.chars()
         .filter_map(|character| match character {
@@ -185,7 +184,6 @@ fn default_of(default: &DefaultValue) -> String {
 }
 
 /// `plain` with what Markdown or HTML would take for markup escaped; code in backticks stays as it is.
-#[must_use]
 pub fn escape_markdown(plain: &str) -> String {
     let parts = plain.split('`').enumerate().map(|(index, part)| {
         // Every second part is code.
@@ -202,7 +200,6 @@ pub fn escape_markdown(plain: &str) -> String {
 }
 
 /// `plain` as [`escape_markdown`] writes it, in a cell of a table.
-#[must_use]
 pub fn escape_cell(plain: &str) -> String {
     escape_markdown(plain).replace('|', "\\|")
 }

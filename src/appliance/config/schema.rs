@@ -110,7 +110,6 @@ pub enum Unit {
 
 impl KeySpec {
     /// A key. At compile time, a default outside of its range or its words is an error.
-    #[must_use]
     pub const fn new(
         name: &'static str,
         value: ValueType,
@@ -130,7 +129,6 @@ impl KeySpec {
     }
 
     /// The keys of the map or the maps that this key holds.
-    #[must_use]
     pub const fn inner(&self) -> Option<&'static [KeySpec]> {
         match self.value {
             ValueType::Map(keys)

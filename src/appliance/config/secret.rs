@@ -46,7 +46,6 @@ impl Secret {
     /// The environment variable `name`, wanted by the configuration `label`. Where it is not set, as in a check by hand, it is read
     /// from the file next to the configuration that the package's units take: `secrets.env`, or `secrets-NAME.env` for
     /// another configuration than `jetwatch.yaml`.
-    #[must_use]
     pub fn env(name: &str, label: &str) -> Self {
         let label = Path::new(label);
         let file = match label.file_stem().and_then(OsStr::to_str) {

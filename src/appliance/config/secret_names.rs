@@ -76,7 +76,6 @@ pub(super) fn is_secret_parameter(name: &str) -> bool {
 }
 
 /// Whether the property `name` of an element holds a secret; `stream` is the key of the stream of `rtmp2src`.
-#[must_use]
 pub fn is_secret_property(name: &str) -> bool {
     is_secret_parameter(name) || name == "stream"
 }

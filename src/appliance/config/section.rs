@@ -268,7 +268,6 @@ pub const fn assert_all_optional(keys: &[KeySpec]) {
 /// # Panics
 /// Where a key must be given, which `#[section(default)]` checks at compile time.
 #[doc(hidden)]
-#[must_use]
 pub fn defaults<T: Section>() -> T {
     from_value(YamlValue::Null)
 }

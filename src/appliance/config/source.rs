@@ -138,13 +138,11 @@ const STREAM_FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(10);
 impl SourceConfig {
     /// Whether frames come by the clock, so that old ones are replaced by newer ones when the pipeline is slower: those of a
     /// camera, and those of a file with a playback rate.
-    #[must_use]
     pub fn is_live(&self) -> bool {
         self.uri.is_live() || self.playback_fps != Playback::Unlimited
     }
 
     /// Whether it differs from `other` in nothing but its schedules, and in them.
-    #[must_use]
     pub fn differs_in_schedules(&self, other: &Self) -> bool {
         self != other && self.without_schedules() == other.without_schedules()
     }
@@ -159,7 +157,6 @@ impl SourceConfig {
     /// How long its first frame may take. A camera that is away is opened again; a file fails for good, and on a machine that
     /// has just started the libraries that decode it come from a cold disk: it has 20 s at least. GStreamer waits 6 s for the sound of
     /// FLV, which comes over HTTP and RTMP, before it gives an image.
-    #[must_use]
     pub fn first_frame_timeout(&self) -> Duration {
         match &self.uri {
             SourceUri::Http { .. } | SourceUri::Stream(_) => {

@@ -76,14 +76,12 @@ pub enum Replay {
 
 impl SpoolConfig {
     /// The folder of the client `client_id` on tmpfs.
-    #[must_use]
     pub fn runtime_path(&self, client_id: &str) -> PathBuf {
         let folder = self.runtime_folder.as_deref();
         folder.unwrap_or(&RUNTIME_FOLDER).join(file_name(client_id))
     }
 
     /// The folder of the client `client_id` on a device.
-    #[must_use]
     pub fn state_path(&self, client_id: &str) -> PathBuf {
         let folder = self.state_folder.as_deref();
         folder.unwrap_or(&STATE_FOLDER).join(file_name(client_id))

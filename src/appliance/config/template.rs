@@ -60,7 +60,6 @@ fn is_reply_filter(text: &str) -> bool {
 
 impl CommandsConfig {
     /// The file with the switches of the client `client_id`.
-    #[must_use]
     pub fn switches_file(&self, client_id: &str) -> PathBuf {
         let folder = self.state_folder.clone();
         let folder = folder.unwrap_or_else(|| state_folder("switches"));
@@ -238,7 +237,6 @@ impl SourceTemplate {
     }
 
     /// An example of its sources, for their keys: they do not depend on the parameters, which vary the address only.
-    #[must_use]
     pub fn example_source(&self) -> Option<SourceConfig> {
         // It was tried when the file was read.
         self.example(0).ok()

@@ -161,7 +161,6 @@ impl TrackerConfig {
     }
 
     /// The defaults of a tracker.
-    #[must_use]
     pub fn new(kind: TrackerKind) -> Self {
         let kind = YamlValue::Text(kind.word().to_owned());
         from_value(YamlValue::map([("type", kind)]))

@@ -147,7 +147,6 @@ pub enum Pacing {
 
 impl SourceUri {
     /// Whether frames come by the clock, so that old ones are replaced by newer ones when the pipeline is slower.
-    #[must_use]
     pub fn is_live(&self) -> bool {
         match self {
             Self::Rtsp { .. }
@@ -163,7 +162,6 @@ impl SourceUri {
 
     /// What kind of source this is, in a word for logs and messages: `file`, `rtsp`, `http`, `stream`, `v4l2`, `csi`, `launch`,
     /// `images` or `synthetic`.
-    #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::File(_) => "file",

@@ -59,7 +59,6 @@ pub struct WebhookConfig {
 
 impl WebhookConfig {
     /// The key by which requests are signed.
-    #[must_use]
     pub fn secret(&self) -> Option<Secret> {
         self.secret_file.clone().map(Secret::File)
     }
@@ -195,19 +194,16 @@ impl HttpUrl {
     }
 
     /// All of it, for the request.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.whole
     }
 
     /// Scheme, host and port, for logs.
-    #[must_use]
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
     /// Whether requests are encrypted.
-    #[must_use]
     pub fn is_https(&self) -> bool {
         self.origin.starts_with("https:")
     }

@@ -28,7 +28,6 @@ pub(crate) fn from_metadata(metadata: &[(String, String)]) -> Option<(&str, Vec<
 }
 
 /// A sentence on the names in the metadata of `network` that are not used, as there are not `classes` of them.
-#[must_use]
 pub fn unused_names(network: &Network, classes: usize) -> Option<String> {
     let (key, names) = from_metadata(&network.metadata)?;
     let is_background = |label: Option<&String>| label.is_some_and(|label| is_placeholder(label));
@@ -86,7 +85,6 @@ pub(crate) fn parse(text: &str) -> Option<Vec<String>> {
 
 /// Whether `label` stands for no class: a number that the list of names has and the network was not trained for, or the
 /// background. A detection with such a label is noise, and is not reported unless the configuration names it.
-#[must_use]
 pub fn is_placeholder(label: &str) -> bool {
     // With the number that `number_placeholders` appends.
     let digits = label.trim_end_matches(|c: char| c.is_ascii_digit());

@@ -28,7 +28,6 @@ pub struct Decoder {
 
 impl Decoder {
     /// A decoder for the layout that `output_decoder` reads.
-    #[must_use]
     pub fn new(output_decoder: Box<dyn OutputDecoder>, params: DecodeParams) -> Self {
         Self {
             output_decoder,
@@ -76,7 +75,6 @@ impl Decoder {
     }
 
     /// The vector in `tensors`, the output of one image; `None` where the layout has none.
-    #[must_use]
     pub fn embedding<'t>(&self, tensors: &[TensorView<'t>]) -> Option<&'t [f32]> {
         self.output_decoder.embedding(tensors)
     }

@@ -191,7 +191,6 @@ pub enum DetectError {
 
 impl DetectError {
     /// Whether the configuration, the model or the installation must change first. A restart does not help.
-    #[must_use]
     pub fn is_configuration(&self) -> bool {
         match self {
             Self::Engine(error) => error.is_configuration(),
@@ -224,7 +223,6 @@ impl DetectError {
     }
 
     /// Whether something is not installed: a runtime's library or the GPU.
-    #[must_use]
     pub fn is_absence(&self) -> bool {
         match self {
             Self::Runtime(error) => matches!(error, RuntimeError::Missing { .. }),

@@ -173,25 +173,21 @@ fn auto_backend(
 
 impl DetectorFactory {
     /// Labels and groups of the classes.
-    #[must_use]
     pub fn classes(&self) -> &Arc<Classes> {
         &self.classes
     }
 
     /// Names of the classes, by [`Detection::class`](jetwatch_types::Detection::class).
-    #[must_use]
     pub fn labels(&self) -> &[String] {
         self.classes.labels()
     }
 
     /// IOU above which the lower-scored of two boxes of one class is dropped, 0 to 1.
-    #[must_use]
     pub fn nms_iou(&self) -> f32 {
         self.params.nms_iou
     }
 
     /// Size of the network's input in pixels. Sources scale their images for it.
-    #[must_use]
     pub fn input_size(&self) -> Size {
         match &self.backend {
             LoadedBackend::Onnx(model) => model.spec().input.size,
@@ -201,7 +197,6 @@ impl DetectorFactory {
     }
 
     /// Position of images in that input.
-    #[must_use]
     pub fn placement(&self) -> Placement {
         match &self.backend {
             LoadedBackend::Onnx(model) => model.spec().input.placement,
@@ -211,7 +206,6 @@ impl DetectorFactory {
     }
 
     /// Whether the network takes one frame at a time, whatever the batch size: its batch axis is fixed.
-    #[must_use]
     pub fn runs_single_frames(&self) -> bool {
         match &self.backend {
             LoadedBackend::Onnx(model) => model.runs_single_frames(),
@@ -221,7 +215,6 @@ impl DetectorFactory {
     }
 
     /// The contents of `model.yaml`; `None` for the scripted detector.
-    #[must_use]
     pub fn spec(&self) -> Option<&ModelSpec> {
         match &self.backend {
             LoadedBackend::Onnx(model) => Some(model.spec()),
@@ -231,7 +224,6 @@ impl DetectorFactory {
     }
 
     /// Minimum score of its detections, 0 to 1.
-    #[must_use]
     pub fn score_threshold(&self) -> f32 {
         self.params.score_threshold
     }
@@ -252,7 +244,6 @@ impl DetectorFactory {
     }
 
     /// The implementation: `onnx`, `tensorrt` or `scripted`.
-    #[must_use]
     pub fn backend(&self) -> &'static str {
         match &self.backend {
             LoadedBackend::Onnx(_) => "onnx",
@@ -262,7 +253,6 @@ impl DetectorFactory {
     }
 
     /// Name of the model; `truth` for the scripted detector.
-    #[must_use]
     pub fn model(&self) -> &str {
         match &self.backend {
             LoadedBackend::Onnx(model) => &model.spec().name,
@@ -272,7 +262,6 @@ impl DetectorFactory {
     }
 
     /// Precision of the network's file; `None` where there is no network.
-    #[must_use]
     pub fn precision(&self) -> Option<&str> {
         match &self.backend {
             LoadedBackend::Onnx(model) => Some(model.precision()),

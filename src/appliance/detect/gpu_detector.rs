@@ -55,7 +55,6 @@ impl GpuDetector {
     }
 
     /// Maximum number of frames in one run of the network.
-    #[must_use]
     pub fn frames_per_run(&self) -> usize {
         self.slots
     }

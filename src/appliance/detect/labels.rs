@@ -46,7 +46,6 @@ impl ClassFilter {
     }
 
     /// Keeps all classes but those whose labels [stand for none](class_names::is_placeholder).
-    #[must_use]
     pub fn without_placeholders(labels: &[String]) -> Self {
         let accepted: Box<[bool]> = labels
             .iter()
@@ -61,7 +60,6 @@ impl ClassFilter {
     }
 
     /// Whether detections of `class` are kept.
-    #[must_use]
     pub fn accepts(&self, class: u16) -> bool {
         self.accepted
             .get(usize::from(class))

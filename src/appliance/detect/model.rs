@@ -81,7 +81,6 @@ pub struct InputSpec {
 
 impl InputSpec {
     /// What writes images into the tensor.
-    #[must_use]
     pub fn format(&self) -> TensorFormat {
         TensorFormat {
             size: self.size,
@@ -245,7 +244,6 @@ impl ModelSpec {
     }
 
     /// The class with the label or alias `name`.
-    #[must_use]
     pub fn class_index(&self, name: &str) -> Option<u16> {
         let own = self.labels.iter().position(|label| label == name);
         // The labels, and with them the classes, are at most 10 000.

@@ -150,7 +150,6 @@ impl OnnxModel {
     }
 
     /// Execution provider of the layers: `cpu` or `cuda`.
-    #[must_use]
     pub fn provider(&self) -> &'static str {
         match self.provider {
             Provider::Cpu => "cpu",
@@ -163,19 +162,16 @@ impl OnnxModel {
     }
 
     /// The contents of `model.yaml`.
-    #[must_use]
     pub fn spec(&self) -> &ModelSpec {
         &self.spec
     }
 
     /// The precision in use.
-    #[must_use]
     pub fn precision(&self) -> &str {
         &self.file.precision
     }
 
     /// Whether the network takes one frame at a time, whatever the batch size.
-    #[must_use]
     pub fn runs_single_frames(&self) -> bool {
         self.batch_axis.get() == Some(&BatchAxis::One)
     }
@@ -338,7 +334,6 @@ pub struct OnnxDetector {
 
 impl OnnxDetector {
     /// Maximum number of frames in one run of the network: 1 when its batch axis is fixed, whatever the batch size.
-    #[must_use]
     pub fn frames_per_run(&self) -> usize {
         self.session.slots()
     }

@@ -29,7 +29,6 @@ pub struct ScriptedDetector {
 
 impl ScriptedDetector {
     /// A detector with the imperfections of `config`; `filter` is made for [`LABELS`].
-    #[must_use]
     pub fn new(
         config: ScriptedConfig,
         score_threshold: f32,

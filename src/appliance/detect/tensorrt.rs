@@ -181,31 +181,26 @@ impl TensorRtModel {
     }
 
     /// The contents of `model.yaml`.
-    #[must_use]
     pub fn spec(&self) -> &ModelSpec {
         &self.spec
     }
 
     /// The precision in use.
-    #[must_use]
     pub fn precision(&self) -> &str {
         &self.precision
     }
 
     /// The GPU's name.
-    #[must_use]
     pub fn runs_on(&self) -> &str {
         self.device.name()
     }
 
     /// Maximum number of frames in one run of the engine.
-    #[must_use]
     pub fn frames_per_run(&self) -> usize {
         self.slots
     }
 
     /// Whether the network takes one frame at a time, whatever the engine was built for.
-    #[must_use]
     pub fn runs_single_frames(&self) -> bool {
         self.batch_axis == BatchAxis::One
     }

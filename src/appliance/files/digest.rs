@@ -39,7 +39,6 @@ impl Sha256Hasher {
 
 impl Sha256Digest {
     /// The digest of `bytes`.
-    #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }

@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// Whether a client that asks for `host`, with a port or without, means this server: it is `localhost`, an address or one of `names`.
 /// Others can make names point anywhere, but not addresses.
-#[must_use]
 pub fn is_own_host(host: &str, names: &[String]) -> bool {
     let name = match host.rsplit_once(':') {
         // An address of IPv6 has colons itself.
@@ -22,7 +21,6 @@ pub fn is_own_host(host: &str, names: &[String]) -> bool {
 }
 
 /// The token of an `Authorization` header.
-#[must_use]
 pub fn bearer_token(header: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = header.split_at_checked("Bearer ".len())?;
     scheme

@@ -85,7 +85,6 @@ pub trait Service: Send + Sync + 'static {
 }
 
 /// What `listen` lacks of `protections` (a name, and whether it is there), which an address that other machines reach needs.
-#[must_use]
 pub fn missing_protection(
     listen: SocketAddr,
     protections: [(&'static str, bool); 2],
@@ -171,7 +170,6 @@ impl Listener {
     }
 
     /// The address, with the real port.
-    #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }

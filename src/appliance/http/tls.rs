@@ -32,7 +32,6 @@ impl PemFault {
     }
 
     /// What the file should hold, where `owner` shows the certificate.
-    #[must_use]
     pub fn wanted(&self, owner: &str) -> String {
         match self.key {
             "key_file" => "the private key of the certificate".to_owned(),

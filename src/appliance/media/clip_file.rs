@@ -62,7 +62,6 @@ pub struct ClipFacts {
 
 impl ClipFacts {
     /// From the first image to the last.
-    #[must_use]
     pub fn duration(&self) -> Duration {
         let (first, last) = self.span;
         Duration::from_nanos(u64::try_from(last - first).unwrap_or_default())
@@ -118,13 +117,11 @@ impl<F: Write + Seek> ClipFile<F> {
     }
 
     /// Whether `unit` can be in this file: its images have the parameter sets of the file.
-    #[must_use]
     pub fn accepts(&self, unit: &RingUnit) -> bool {
         unit.sets.as_ref().is_none_or(|sets| *sets == self.sets)
     }
 
     /// Whether `unit` completes a fragment: [`add_sound`](Self::add_sound) before it is added.
-    #[must_use]
     pub fn is_due(&self, unit: &RingUnit) -> bool {
         let begun = self.waiting.first().map(|first| first.time.dts);
         begun.is_some_and(|begun| unit.unit.is_keyframe || unit.time.dts - begun >= FRAGMENT)
@@ -180,7 +177,6 @@ impl<F: Write + Seek> ClipFile<F> {
     }
 
     /// What the file holds so far.
-    #[must_use]
     pub const fn facts(&self) -> ClipFacts {
         self.facts
     }

@@ -50,7 +50,6 @@ struct Open {
 
 impl ClipMachine {
     /// Without a clip.
-    #[must_use]
     pub const fn new(times: ClipTimes) -> Self {
         Self {
             times,
@@ -60,7 +59,6 @@ impl ClipMachine {
     }
 
     /// Whether a clip is open.
-    #[must_use]
     pub const fn is_open(&self) -> bool {
         self.open.is_some()
     }
@@ -84,7 +82,6 @@ impl ClipMachine {
     }
 
     /// Whether `track` keeps the clip open.
-    #[must_use]
     pub fn is_live(&self, track: TrackId) -> bool {
         self.live.contains(&track)
     }

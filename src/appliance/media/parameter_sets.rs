@@ -58,7 +58,6 @@ impl ParameterSets {
     }
 
     /// The codec with profile and level for the type of a medium, as RFC 6381 writes it: `avc1.42c01f`.
-    #[must_use]
     pub fn codec_string(&self) -> String {
         let first = self.sequence.first().map(|set| &**set).unwrap_or_default();
         match self.codec {
@@ -69,7 +68,6 @@ impl ParameterSets {
 }
 
 /// The size of the images of a sequence parameter set, a NAL unit with its header.
-#[must_use]
 pub fn size_of(codec: VideoCodec, sequence: &[u8]) -> Option<Size> {
     match codec {
         VideoCodec::H264 => h264::size_of(sequence),

@@ -185,13 +185,11 @@ impl<S: ClipStore> Recorder<S> {
     }
 
     /// Whether the store works, as far as is known.
-    #[must_use]
     pub const fn is_recording(&self) -> bool {
         self.retry_at.is_none()
     }
 
     /// Counts so far.
-    #[must_use]
     pub const fn counts(&self) -> RecorderCounts {
         self.counts
     }

@@ -64,7 +64,6 @@ pub struct Ring {
 
 impl Ring {
     /// An empty ring.
-    #[must_use]
     pub fn new(limits: RingLimits) -> Self {
         Self {
             limits,
@@ -170,19 +169,16 @@ impl Ring {
     }
 
     /// Bytes of the units.
-    #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Units dropped because their group of pictures alone was above the limit of bytes.
-    #[must_use]
     pub const fn oversized(&self) -> u64 {
         self.oversized
     }
 
     /// The newest unit.
-    #[must_use]
     pub fn newest(&self) -> Option<&RingUnit> {
         self.units.back()
     }
@@ -202,7 +198,6 @@ impl Ring {
     }
 
     /// The place of the newest keyframe.
-    #[must_use]
     pub fn newest_keyframe(&self) -> Option<Cursor> {
         self.keyframe_before(StreamTime::MAX)
     }

@@ -65,7 +65,6 @@ pub struct Read {
 
 impl SourceStream {
     /// The stream of the source `name`, before its first unit.
-    #[must_use]
     pub fn new(name: &str, limits: RingLimits) -> Self {
         Self {
             name: name.to_owned(),
@@ -98,7 +97,6 @@ impl SourceStream {
     }
 
     /// Whether its sound is kept.
-    #[must_use]
     pub const fn wants_sound(&self) -> bool {
         self.wants_sound
     }
@@ -114,13 +112,11 @@ impl SourceStream {
     }
 
     /// Format of the sound; `None`: there is none.
-    #[must_use]
     pub fn sound_format(&self) -> Option<Arc<AudioFormat>> {
         self.inner.lock().sound.format().cloned()
     }
 
     /// The sound of this format after `after`, up to `until`.
-    #[must_use]
     pub fn sound_between(
         &self,
         format: &AudioFormat,
@@ -167,7 +163,6 @@ impl SourceStream {
     }
 
     /// The name of the source.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -255,31 +250,26 @@ impl SourceStream {
     }
 
     /// Format of the stream; `None` before it begins.
-    #[must_use]
     pub fn format(&self) -> Option<StreamFormat> {
         self.inner.lock().format
     }
 
     /// The place of the last keyframe at or before `time`.
-    #[must_use]
     pub fn keyframe_before(&self, time: StreamTime) -> Option<Cursor> {
         self.inner.lock().ring.keyframe_before(time)
     }
 
     /// The place of the newest keyframe.
-    #[must_use]
     pub fn newest_keyframe(&self) -> Option<Cursor> {
         self.inner.lock().ring.newest_keyframe()
     }
 
     /// The time of the image with the timestamp `pts` of the source, which had come before `at`.
-    #[must_use]
     pub fn time_of(&self, pts: Option<Duration>, at: SystemTime) -> Option<StreamTime> {
         self.inner.lock().ring.time_of(pts, at)
     }
 
     /// Encoded bytes in the ring, with those of the sound.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         let inner = self.inner.lock();
         inner.ring.bytes() + inner.sound.bytes()

@@ -62,7 +62,6 @@ impl Timeline {
     }
 
     /// What is added to timestamps of the source.
-    #[must_use]
     pub const fn offset(&self) -> StreamTime {
         self.offset
     }

@@ -43,7 +43,6 @@ impl Exporter {
     }
 
     /// The address of the listener, with the real port; `None` where nothing listens.
-    #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.listener.as_ref().map(Listener::local_addr)
     }

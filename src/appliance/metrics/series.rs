@@ -59,7 +59,6 @@ pub struct SourceSeries {
 
 impl SourceSeries {
     /// The counts of a source that is added.
-    #[must_use]
     pub fn new(source: &str, classes: &Arc<Classes>, rules: &SeriesRules<'_>) -> Self {
         let chosen = |objects: &[String]| ByClass::new(classes, rules.labels, objects);
         Self {
@@ -82,7 +81,6 @@ impl SourceSeries {
     }
 
     /// Name of the source.
-    #[must_use]
     pub fn source(&self) -> &str {
         &self.source
     }

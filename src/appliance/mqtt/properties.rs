@@ -132,7 +132,6 @@ impl Properties {
     }
 
     /// The first of this identifier, where it is a number.
-    #[must_use]
     pub fn number(&self, property: Property) -> Option<u32> {
         match self.get(property) {
             Some(Value::Number(number)) => Some(number),
@@ -141,7 +140,6 @@ impl Properties {
     }
 
     /// The first of this identifier, where it is a text.
-    #[must_use]
     pub fn text(&self, property: Property) -> Option<&str> {
         match self.get(property) {
             Some(Value::Text(text)) => Some(text),
@@ -150,7 +148,6 @@ impl Properties {
     }
 
     /// The first of this identifier, where it is bytes.
-    #[must_use]
     pub fn binary(&self, property: Property) -> Option<&[u8]> {
         match self.get(property) {
             Some(Value::Binary(bytes)) => Some(bytes),

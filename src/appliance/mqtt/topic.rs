@@ -2,13 +2,11 @@
 //! Topic names and topic filters.
 
 /// Whether a message can have this topic: it is not empty, and has no wildcard and no NUL.
-#[must_use]
 pub fn is_valid_topic(topic: &str) -> bool {
     !topic.is_empty() && !topic.contains(['+', '#', '\0'])
 }
 
 /// Whether `filter` is a topic filter: each wildcard is a level of its own, and `#` the last one.
-#[must_use]
 pub fn is_valid_filter(filter: &str) -> bool {
     let is_level = |level: &str| level == "+" || !level.contains(['+', '#', '\0']);
     match filter.strip_suffix('#') {
@@ -22,7 +20,6 @@ pub fn is_valid_filter(filter: &str) -> bool {
 
 /// Whether a message on `topic` is for a subscription with this valid `filter`. A topic that begins with `$` is not for a filter that
 /// begins with a wildcard.
-#[must_use]
 pub fn matches(filter: &str, topic: &str) -> bool {
     if topic.starts_with('$') && filter.starts_with(['+', '#']) {
         return false;

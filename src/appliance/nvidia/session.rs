@@ -68,7 +68,6 @@ impl InferenceSession {
     }
 
     /// Maximum number of images in one run.
-    #[must_use]
     pub fn batch(&self) -> usize {
         self.batch
     }
@@ -172,7 +171,6 @@ impl InferenceSession {
     }
 
     /// Number of outputs of the network.
-    #[must_use]
     pub fn outputs(&self) -> usize {
         self.submission.outputs()
     }
@@ -181,7 +179,6 @@ impl InferenceSession {
     ///
     /// # Panics
     /// When there is no such output.
-    #[must_use]
     pub fn output(&self, tensor: usize) -> &[u8] {
         self.submission.output(tensor, self.count)
     }
@@ -214,7 +211,6 @@ impl InferenceSession {
     }
 
     /// Whether the next run of `count` images is one launch of a CUDA graph.
-    #[must_use]
     pub fn is_recorded(&self, count: usize) -> bool {
         self.contexts.is_recorded(count)
     }
@@ -250,7 +246,6 @@ impl InferenceSession {
     }
 
     /// Times of the layers in all runs since [`measure_layers`](Self::measure_layers), in execution order.
-    #[must_use]
     pub fn layer_times(&self) -> Vec<LayerTime> {
         self.contexts.layer_times()
     }

@@ -28,7 +28,6 @@ pub struct Domain {
 
 impl Domain {
     /// Creates the domain. The first call in the process looks for the tool.
-    #[must_use]
     pub fn new(name: &CStr) -> Self {
         tool::initialize();
         let handle = callbacks::domain_create().map_or(DomainHandle::NONE, |create| {
@@ -42,7 +41,6 @@ impl Domain {
     }
 
     /// Registers a text as the name of ranges. Zeros in it are left out. Each call takes a lock inside the tool.
-    #[must_use]
     pub fn register_string(&self, text: &str) -> RegisteredString {
         let handle = callbacks::register_string().map_or(StringHandle::NONE, |register| {
             let text = wide(text);

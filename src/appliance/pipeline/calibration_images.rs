@@ -90,7 +90,6 @@ impl CalibrationImages {
     }
 
     /// Number of images delivered so far.
-    #[must_use]
     pub fn delivered(&self) -> usize {
         self.delivered
     }

@@ -9,7 +9,6 @@ use crate::error::suggestion;
 
 /// Names in the sources and the source templates of `config` that are neither labels nor groups of `classes`, each with its
 /// place in the file.
-#[must_use]
 pub fn unknown_labels(config: &Config, classes: &Classes) -> Vec<Problem> {
     let sources = config.sources.iter().enumerate();
     let sources = sources.map(|(index, source)| (format!("sources[{index}]"), source.clone()));
@@ -47,7 +46,6 @@ pub(crate) fn unknown_labels_of(source: &SourceConfig, classes: &Classes) -> Vec
 
 /// Labels of the groups of `config` that the model does not have, one problem for each group. A group may have labels of other
 /// networks, but one of them may also be misspelled.
-#[must_use]
 pub fn missing_group_labels(config: &Config, classes: &Classes) -> Vec<Problem> {
     let known = classes.labels();
     let of_group = |group: &LabelGroup| {
@@ -81,7 +79,6 @@ pub fn missing_group_labels(config: &Config, classes: &Classes) -> Vec<Problem> 
 
 /// One line about the labels of `config` that the model has under COCO's other name, at the first of them; `None` where
 /// there are none. They mean the classes with these names.
-#[must_use]
 pub fn renamed_labels(config: &Config, classes: &Classes) -> Option<Problem> {
     let renamed: Vec<(&String, String)> = config
         .renamed_labels()

@@ -130,7 +130,6 @@ struct Threads {
 
 impl Pipeline {
     /// Ends the run when it is stopped, from any thread.
-    #[must_use]
     pub fn stop_token(&self) -> StopToken {
         self.shared.stop.clone()
     }
@@ -150,25 +149,21 @@ impl Pipeline {
     }
 
     /// Where files of video and pictures are kept; `None` where nothing is, or its folder cannot be used.
-    #[must_use]
     pub fn archive(&self) -> Option<&Archive> {
         self.archive.as_ref()
     }
 
     /// The address of the embedded broker, where there is one.
-    #[must_use]
     pub fn broker_address(&self) -> Option<SocketAddr> {
         self.broker.as_ref().map(EmbeddedBroker::local_addr)
     }
 
     /// The address of the page, where there is one.
-    #[must_use]
     pub fn page_address(&self) -> Option<SocketAddr> {
         self.web.address()
     }
 
     /// Which runtime runs which network, as text.
-    #[must_use]
     pub fn detector_description(&self) -> &str {
         &self.detector_description
     }

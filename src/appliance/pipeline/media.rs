@@ -26,7 +26,6 @@ const INTERVAL: Duration = Duration::from_secs(5);
 const BATCH: usize = 100;
 
 /// The limits of the archive that `retention` gives.
-#[must_use]
 pub fn archive_limits(retention: &RetentionConfig) -> Limits {
     let days = |days: u32| Duration::from_secs(u64::from(days) * 86_400);
     Limits {

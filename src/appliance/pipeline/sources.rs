@@ -392,7 +392,6 @@ impl Sources {
 }
 
 /// Whether `source` is read by GStreamer, which must be initialized first.
-#[must_use]
 pub fn needs_gstreamer(source: &SourceConfig) -> bool {
     !matches!(source.uri, SourceUri::Synthetic(_))
 }

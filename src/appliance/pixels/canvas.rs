@@ -37,7 +37,6 @@ impl Rectangle {
     }
 
     /// Shorthand for `Rectangle { left, top, right, bottom }`.
-    #[must_use]
     pub const fn new(left: i32, top: i32, right: i32, bottom: i32) -> Self {
         Self {
             left,
@@ -220,13 +219,11 @@ impl<'a> Canvas<'a> {
     }
 
     /// Size in pixels.
-    #[must_use]
     pub const fn size(&self) -> Size {
         self.size
     }
 
     /// Converts `color` for this canvas; `alpha` from 0, transparent, to 255, opaque.
-    #[must_use]
     pub fn color_fill(&self, color: Color, alpha: u8) -> Fill {
         let Color { red, green, blue } = color;
         let packed = match &self.planes {

@@ -134,7 +134,6 @@ fn encode_rgb_png(size: Size, rgb: &[u8]) -> io::Result<Vec<u8>> {
 
 /// Encodes a `BGRx` image, rows without padding, as a JPEG file of this quality, 1 to 100, with half the colors in both directions;
 /// `None` for a size that JPEG does not have.
-#[must_use]
 pub fn encode_bgrx_jpeg(size: Size, pixels: &[u8], quality: u8) -> Option<Vec<u8>> {
     let pixels = Pixels::new(size, pixels, [2, 1, 0], PIXEL_BYTES)?;
     pixels.encode(quality, SamplingFactor::F_2_2).ok()

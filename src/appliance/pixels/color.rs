@@ -53,13 +53,11 @@ impl Color {
     pub const BLACK: Self = Self::new(0, 0, 0);
 
     /// Shorthand for `Color { red, green, blue }`.
-    #[must_use]
     pub const fn new(red: u8, green: u8, blue: u8) -> Self {
         Self { red, green, blue }
     }
 
     /// The color of a class, the same in every run; colors repeat after twelve classes.
-    #[must_use]
     pub const fn for_class(class: u16) -> Self {
         CLASSES[class as usize % CLASSES.len()]
     }

@@ -20,7 +20,6 @@ pub struct Painter {
 
 impl Painter {
     /// Stroke and scale for an image of this size: 2 and 1 at 360 rows, 2 and 2 at 720, 3 and 2 at 1080, 6 and 4 at 2160.
-    #[must_use]
     pub fn for_size(size: Size) -> Self {
         let rows = size.height.min(size.width).min(1 << 15).cast_signed();
         Self {
@@ -201,7 +200,6 @@ fn draw_sides(canvas: &mut Canvas<'_>, sides: &[Sides]) {
 }
 
 /// A box in whole pixels, at least one wide and high; `None` when it is inverted or has NaN.
-#[must_use]
 pub fn whole_pixels(xyxy: &Xyxy) -> Option<Rectangle> {
     let [left, top, right, bottom] = *xyxy;
     // False for NaN.

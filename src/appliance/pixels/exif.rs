@@ -6,7 +6,6 @@ use jetwatch_types::Size;
 use crate::BgrxImage;
 
 /// The orientation of a JPEG file, 1 to 8; 1, which is upright, where it names none.
-#[must_use]
 pub fn orientation(file: &[u8]) -> u8 {
     read(file)
         .filter(|found| (1..=8).contains(found))
@@ -46,7 +45,6 @@ fn of_tiff(tiff: &[u8]) -> Option<u8> {
 }
 
 /// `image` as it is to be shown by this orientation, 1 to 8.
-#[must_use]
 pub fn upright(image: BgrxImage, orientation: u8) -> BgrxImage {
     if orientation <= 1 {
         return image;

@@ -64,7 +64,6 @@ pub struct I420Scaler {
 impl I420Scaler {
     /// A scaler from `from` to `to`. `None` where GStreamer would scale another way: the image grows, a plane shrinks to exactly
     /// one half, or it loses only one or two rows; and where the width shrinks by more than a factor of 32.
-    #[must_use]
     pub fn new(from: Size, to: Size, colors: YuvColors) -> Option<Self> {
         let luma = PlaneScaler::new(from, to)?;
         let chroma = PlaneScaler::new(chroma_size(from), chroma_size(to))?;

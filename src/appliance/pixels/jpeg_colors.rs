@@ -14,7 +14,6 @@ pub struct JpegColors {
 
 impl JpegColors {
     /// For images of this size, whose sides are even.
-    #[must_use]
     pub fn new(size: Size) -> Self {
         let width = size.width as usize;
         Self {
@@ -24,7 +23,6 @@ impl JpegColors {
     }
 
     /// Bytes of an image in I420.
-    #[must_use]
     pub const fn bytes(&self) -> usize {
         let [luma, chroma] = self.plane_bytes();
         luma + 2 * chroma

@@ -49,19 +49,16 @@ impl JpegStream {
     }
 
     /// Whole images so far.
-    #[must_use]
     pub fn images(&self) -> u64 {
         self.images
     }
 
     /// Images so far that ended before their last byte.
-    #[must_use]
     pub fn cut(&self) -> u64 {
         self.cut
     }
 
     /// Bytes so far that belong to no image.
-    #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped
     }

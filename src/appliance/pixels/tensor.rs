@@ -59,7 +59,6 @@ pub enum Slot<'a> {
 
 impl TensorWriter {
     /// A writer for batches of at most `slots` images.
-    #[must_use]
     pub fn new(format: TensorFormat, slots: usize) -> Self {
         let TensorFormat { mean, scale, .. } = format;
         let as_is = mean == [0.0; CHANNELS] && scale == [1.0; CHANNELS];
@@ -75,7 +74,6 @@ impl TensorWriter {
     }
 
     /// Elements of one image in the tensor.
-    #[must_use]
     pub fn slot_len(&self) -> usize {
         CHANNELS * self.plane_len()
     }

@@ -31,7 +31,6 @@ pub struct Grid {
 impl Grid {
     /// Layout for `sources` sources; `first` is the image size of the first. One source fills the output at its own size;
     /// several share 1280×720 pixels, with as many columns as rows or one more.
-    #[must_use]
     pub fn new(sources: usize, first: Size) -> Self {
         let sources = u32::try_from(sources).unwrap_or(u32::MAX);
         if sources <= 1 {
@@ -56,7 +55,6 @@ impl Grid {
     }
 
     /// Size of the output; both sides are even.
-    #[must_use]
     pub const fn size(&self) -> Size {
         self.whole
     }
@@ -76,7 +74,6 @@ impl Grid {
 
     /// Position of an image of the size `source` in its cell: unscaled when it fits except for one row or column, otherwise as
     /// large as the cell allows, centered.
-    #[must_use]
     pub fn fit(&self, index: usize, source: Size) -> TileRect {
         let cell = self.cell(index);
         let spare =

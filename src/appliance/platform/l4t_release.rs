@@ -47,7 +47,6 @@ const JETPACKS: [((u32, u32, u32), &str); 23] = [
 impl L4tRelease {
     /// Reads `/etc/nv_tegra_release`, whose relevant line begins `# R35 (release), REVISION: 4.1,`. The lines that L4T 36
     /// adds after it do not contain the release.
-    #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         text.lines().find_map(Self::read_line)
     }
@@ -67,7 +66,6 @@ impl L4tRelease {
 
     /// The JetPack of this release. A release newer than this table gives its major version only, such as `6`; a
     /// release of an unknown major version is `None`.
-    #[must_use]
     pub fn jetpack(&self) -> Option<&'static str> {
         let listed = JETPACKS
             .iter()

@@ -178,7 +178,6 @@ impl Machine {
     }
 
     /// Whether this is a Jetson, known or not.
-    #[must_use]
     pub fn is_jetson(&self) -> bool {
         self.family != Family::NoJetson
     }

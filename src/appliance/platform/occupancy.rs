@@ -114,7 +114,6 @@ pub struct Program {
 
 impl CpuCounters {
     /// Reads the counters below `root`. Files that are missing, or that may not be read, are left out.
-    #[must_use]
     pub fn read(root: &SysRoot) -> Self {
         let text = |path: &str| root.text(path).ok().flatten().unwrap_or_default();
         let status = text("/proc/self/status");
@@ -301,13 +300,11 @@ impl Occupancy {
     }
 
     /// Share of the time of the allowed cores that others used, 0 to 1.
-    #[must_use]
     pub fn foreign_share(&self) -> f64 {
         self.foreign_cores / self.allowed_cores.max(1) as f64
     }
 
     /// Cores that were allowed and without work.
-    #[must_use]
     pub fn idle_cores(&self) -> f64 {
         let free = self.allowed_cores as f64 - self.foreign_cores;
         let allowed = self.quota_cores.map_or(free, |quota| quota.min(free));
@@ -315,20 +312,17 @@ impl Occupancy {
     }
 
     /// Whether one more thread of this process would find a core.
-    #[must_use]
     pub fn has_idle_core(&self) -> bool {
         self.idle_cores() >= IDLE_CORE
     }
 
     /// Whether other programs took so much that times of this process say little about it.
-    #[must_use]
     pub fn is_disturbed(&self) -> bool {
         let share = self.foreign_share();
         share >= DISTURBED || share >= DISTURBED_IF_FULL && !self.has_idle_core()
     }
 
     /// Whether the CPU quota of its control group held the process back.
-    #[must_use]
     pub fn is_held_by_quota(&self) -> bool {
         self.quota_throttled.is_some_and(|share| share >= THROTTLED)
     }

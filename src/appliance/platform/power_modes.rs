@@ -164,7 +164,6 @@ impl PowerModes {
     }
 
     /// The mode with this number.
-    #[must_use]
     pub fn by_id(&self, id: u32) -> Option<&PowerMode> {
         self.modes.iter().find(|mode| mode.id == id)
     }

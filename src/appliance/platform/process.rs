@@ -25,7 +25,6 @@ pub struct OpenFileOwners {
 
 /// The libraries that this process has open, as resolved files: their names contain their versions, such as
 /// `libonnxruntime.so.1.31.1`. Each once, by path.
-#[must_use]
 pub fn open_libraries() -> Vec<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let files = maps.lines().filter_map(|line| line.get(line.find('/')?..));

@@ -33,13 +33,11 @@ impl SysRoot {
     }
 
     /// Location of an absolute path below this root.
-    #[must_use]
     pub fn path(&self, path: &str) -> PathBuf {
         self.folder.join(path.trim_start_matches('/'))
     }
 
     /// Whether the path exists. Paths that may not be accessed count as missing.
-    #[must_use]
     pub fn exists(&self, path: &str) -> bool {
         self.path(path).exists()
     }

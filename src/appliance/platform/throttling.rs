@@ -26,7 +26,6 @@ pub enum Cause {
 
 impl Cause {
     /// The kind, as published in messages.
-    #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Heat(_) => "heat",
@@ -36,7 +35,6 @@ impl Cause {
     }
 
     /// Name of the device that reports it.
-    #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::Heat(name) | Self::Rail(name) | Self::OverCurrent(name) => name,
@@ -117,13 +115,11 @@ impl Throttling {
     }
 
     /// The active causes.
-    #[must_use]
     pub fn active(&self) -> Vec<Cause> {
         self.active.iter().map(|(cause, _)| cause.clone()).collect()
     }
 
     /// Number of causes started so far.
-    #[must_use]
     pub fn times(&self) -> u64 {
         self.times
     }
@@ -195,7 +191,6 @@ fn detail(cause: &Cause, readings: &SensorSnapshot) -> String {
 }
 
 /// The GPU, where its clock is limited below the hardware's maximum without throttling: by the power mode.
-#[must_use]
 pub fn capped_gpu(readings: &SensorSnapshot) -> Option<&Engine> {
     let is_throttled = readings.throttles.iter().any(|device| device.state > 0);
     let gpu = readings

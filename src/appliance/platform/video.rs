@@ -85,7 +85,6 @@ const fn without_setting(element: &'static str) -> UnitElement {
 impl VideoUnits {
     /// The elements of `machine`. On an unknown Jetson or release of L4T, the documented behavior is not assumed: decoder, VIC
     /// and GPU are not used. The camera element is used nevertheless, as there is no alternative.
-    #[must_use]
     pub fn for_machine(machine: &Machine) -> Self {
         let supported = check_supported(machine);
         let unit = |has: Option<bool>, name: &str, unit: UnitElement| match (&supported, has) {

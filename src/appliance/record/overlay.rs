@@ -61,7 +61,6 @@ pub struct Overlay {
 
 impl Overlay {
     /// An overlay for a source; `labels` are the network's, indexed by class.
-    #[must_use]
     pub fn new(labels: &[String]) -> Self {
         Self {
             labels: labels.to_vec(),
@@ -87,7 +86,6 @@ impl Overlay {
     }
 
     /// The label of a class; its number as text, where it has none.
-    #[must_use]
     pub fn label(&self, class: u16) -> Cow<'_, str> {
         match self.labels.get(usize::from(class)) {
             Some(label) => label.into(),

@@ -29,7 +29,6 @@ pub struct PictureEncoder {
 
 impl PictureEncoder {
     /// Of this quality, 1 to 100. Cheap: an element is opened for the first picture.
-    #[must_use]
     pub const fn new(quality: u8) -> Self {
         Self {
             quality,
@@ -89,7 +88,6 @@ impl PictureEncoder {
 }
 
 /// The element that encodes large pictures; `None`: the program does.
-#[must_use]
 pub fn picture_element() -> Option<&'static str> {
     let elements = JpegElement::available();
     elements.front().map(|element| element.name())

@@ -139,13 +139,11 @@ impl Recording {
 
     /// The budget of full images for a recording: up to `in_hand` are in the detector's workers, and up to `burst` arrive at the
     /// recording at once.
-    #[must_use]
     pub fn image_budget(in_hand: usize, burst: usize) -> ImageBudget {
         ImageBudget::new(QUEUE_CAPACITY.max(burst) + IN_FLIGHT_IMAGES + in_hand)
     }
 
     /// The budget of full images of files: while as many are kept, their readers wait. Up to `burst` arrive at the recording at once.
-    #[must_use]
     pub fn budget_of_files(burst: usize) -> ImageBudget {
         ImageBudget::new(QUEUE_CAPACITY.max(burst))
     }

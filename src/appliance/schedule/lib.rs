@@ -45,13 +45,11 @@ pub struct Status {
 
 impl Schedule {
     /// A schedule of these windows.
-    #[must_use]
     pub fn new(windows: Vec<Window>) -> Self {
         Self { windows }
     }
 
     /// What it says at `at`.
-    #[must_use]
     pub fn status(&self, at: SystemTime) -> Status {
         let now = timestamp(at);
         let active = self.is_active(now);
@@ -64,7 +62,6 @@ impl Schedule {
     }
 
     /// What it says at `at`, as text: `active until Thu 2026-11-26 06:00 CET (Europe/Berlin)`.
-    #[must_use]
     pub fn describe(&self, at: SystemTime) -> String {
         let Status {
             active,

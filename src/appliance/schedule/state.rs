@@ -15,7 +15,6 @@ pub struct ScheduleState {
 
 impl ScheduleState {
     /// With what `schedule` says at `at`.
-    #[must_use]
     pub fn new(schedule: Schedule, at: SystemTime) -> Self {
         let status = schedule.status(at);
         Self {
@@ -26,13 +25,11 @@ impl ScheduleState {
     }
 
     /// The schedule.
-    #[must_use]
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
     }
 
     /// What it said last.
-    #[must_use]
     pub fn status(&self) -> Status {
         self.status
     }

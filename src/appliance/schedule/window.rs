@@ -56,7 +56,6 @@ impl Day {
     ];
 
     /// The day with this name in a configuration: `mon`.
-    #[must_use]
     pub fn from_key(key: &str) -> Option<Self> {
         let is_named = |day: &Self| day.short_name().to_ascii_lowercase() == key;
         Self::ALL.into_iter().find(is_named)

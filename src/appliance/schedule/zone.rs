@@ -60,19 +60,16 @@ impl Zone {
     }
 
     /// The zone of a POSIX text such as `CET-1CEST,M3.5.0,M10.5.0/3`; `None`: it is none.
-    #[must_use]
     pub fn posix(text: &str) -> Option<Self> {
         TimeZone::posix(text).ok().map(Self)
     }
 
     /// The zone of the content of a zoneinfo file; `None`: it is none.
-    #[must_use]
     pub fn from_file(name: &str, content: &[u8]) -> Option<Self> {
         TimeZone::tzif(name, content).ok().map(Self)
     }
 
     /// The names of all zones of the machine.
-    #[must_use]
     pub fn names() -> Vec<String> {
         let names = tz::db().available();
         names

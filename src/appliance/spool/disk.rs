@@ -43,7 +43,6 @@ impl fmt::Debug for Disk {
 
 impl Disk {
     /// A disk that asks `fault` before each operation; for tests.
-    #[must_use]
     pub fn failing(fault: impl FnMut(Operation) -> io::Result<usize> + Send + 'static) -> Self {
         Self {
             fault: Some(Box::new(fault)),

@@ -65,7 +65,6 @@ impl SpoolError {
     }
 
     /// Whether there is no room: the disk or the log is full.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         match self {
             Self::Io { source, .. } => matches!(
@@ -78,7 +77,6 @@ impl SpoolError {
     }
 
     /// Whether the folder does not exist or is closed to this user, as for a program that was started by hand.
-    #[must_use]
     pub fn is_unavailable(&self) -> bool {
         let Self::Io { source, .. } = self else {
             return false;

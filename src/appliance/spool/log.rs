@@ -398,37 +398,31 @@ impl Log {
     }
 
     /// Number of the next record.
-    #[must_use]
     pub fn next_seq(&self) -> u64 {
         self.cursor.next_seq
     }
 
     /// Identity of the numbering.
-    #[must_use]
     pub fn id(&self) -> u64 {
         self.cursor.id
     }
 
     /// Number of the last record that is acknowledged with all before it.
-    #[must_use]
     pub fn acked(&self) -> u64 {
         self.cursor.acked
     }
 
     /// Number of the last record in it.
-    #[must_use]
     pub fn last_seq(&self) -> Option<u64> {
         self.segments.back().map(|segment| segment.last_seq)
     }
 
     /// Size of its segments, in bytes.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
 
     /// What is in it.
-    #[must_use]
     pub fn status(&self) -> LogStatus {
         status(&self.segments, self.cursor.acked)
     }

@@ -117,7 +117,6 @@ pub struct Batch {
 
 impl Batch {
     /// An empty batch of records of the numbering `id`.
-    #[must_use]
     pub fn new(id: u64) -> Self {
         Self {
             id,
@@ -158,25 +157,21 @@ impl Batch {
     }
 
     /// Whether it has no record.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
     /// Number of records.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
     /// Size of all records, in bytes.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
     /// The number of the last record.
-    #[must_use]
     pub fn last_seq(&self) -> Option<u64> {
         self.records.last().map(|meta| meta.seq)
     }

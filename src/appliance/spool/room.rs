@@ -48,7 +48,6 @@ impl Dropped {
     }
 
     /// Whether it has no record.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.seqs.is_empty()
     }
@@ -66,7 +65,6 @@ impl Dropped {
     }
 
     /// What subscribers are told about them.
-    #[must_use]
     pub fn gap(&self) -> Gap {
         let updates = self.by_class[Class::Update as usize];
         Gap {

@@ -75,7 +75,6 @@ pub struct SpoolStatus {
 
 impl SpoolStatus {
     /// Bytes of both logs.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.front.bytes + self.back.as_ref().map_or(0, |back| back.bytes)
     }
@@ -171,32 +170,27 @@ impl Spool {
     }
 
     /// Identity of the numbering of new records.
-    #[must_use]
     pub fn id(&self) -> u64 {
         self.id
     }
 
     /// Number of the first record of this process.
-    #[must_use]
     pub fn next_seq(&self) -> u64 {
         self.next_seq
     }
 
     /// Number of the last record that is acknowledged with all before it.
-    #[must_use]
     pub fn acked(&self) -> u64 {
         let back = self.back.as_ref().map_or(0, |back| back.lock().acked());
         self.front.lock().acked().max(back)
     }
 
     /// Whether there is a log that survives a power cut.
-    #[must_use]
     pub fn has_back(&self) -> bool {
         self.back.is_some()
     }
 
     /// Whether the front log holds so much that [`persist`](Self::persist) is to be called soon.
-    #[must_use]
     pub fn is_pressed(&self) -> bool {
         self.front.lock().is_pressed() || self.overflow.lock().is_pressed()
     }
@@ -359,7 +353,6 @@ impl Spool {
     }
 
     /// Dropped messages that no subscriber knows of yet, kept by [`keep_gap`](Self::keep_gap).
-    #[must_use]
     pub fn kept_gap(&self) -> Option<Gap> {
         let back = self.back.as_ref().and_then(|back| back.lock().cursor.gap);
         self.front.lock().cursor.gap.or(back)
@@ -374,7 +367,6 @@ impl Spool {
     }
 
     /// What [`keep_clock`](Self::keep_clock) has kept.
-    #[must_use]
     pub fn kept_clock(&self) -> ClockShift {
         let back = self.back.as_ref().map(|back| back.lock().cursor.clock);
         let front = self.front.lock().cursor.clock;
@@ -394,7 +386,6 @@ impl Spool {
     }
 
     /// What is in it.
-    #[must_use]
     pub fn status(&self) -> SpoolStatus {
         // Never both locks: `persist` takes that of the front log while it holds the other one.
         let back = self.back.as_ref().map(|back| back.lock().status());

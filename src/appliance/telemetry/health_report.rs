@@ -121,14 +121,12 @@ pub enum HealthFileError {
 }
 
 /// The file of the daemon that a unit runs with the configuration `config`.
-#[must_use]
 pub fn unit_file(config: &Path) -> PathBuf {
     let name = config.file_stem().unwrap_or_default().to_string_lossy();
     Path::new(HEALTH_FOLDER).join(format!("health-{name}.json"))
 }
 
 /// Milliseconds since the start of the machine.
-#[must_use]
 pub fn boot_ms() -> u64 {
     u64::try_from(boot_time().as_millis()).unwrap_or(u64::MAX)
 }

@@ -43,7 +43,6 @@ impl Default for Heartbeats {
 
 impl Heartbeats {
     /// A heartbeat for one more thread, initially waiting.
-    #[must_use]
     pub fn register(&self, name: &str) -> Heartbeat {
         let slot = Arc::new(Slot {
             name: name.to_owned(),

@@ -36,7 +36,6 @@ impl LatencyTimes {
     }
 
     /// Their summary; `None` without frames.
-    #[must_use]
     pub fn summary(&self) -> Option<Latency> {
         let frames = self.us.len();
         let ms = |us: u64| us as f64 / 1e3;
@@ -88,7 +87,6 @@ pub struct LatencyPart {
 
 impl LatencyReport {
     /// A part by its name.
-    #[must_use]
     pub fn part(&self, name: &str) -> Option<&Latency> {
         let part = self.parts.iter().find(|part| part.part == name)?;
         Some(&part.latency)

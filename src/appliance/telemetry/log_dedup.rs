@@ -41,7 +41,6 @@ pub struct LogRateLimit<K> {
 
 impl<K: Hash + Eq> LogRateLimit<K> {
     /// At most `max_keys` keys are remembered; a key beyond them is logged each time.
-    #[must_use]
     pub fn new(interval: Duration, max_keys: usize) -> Self {
         Self {
             interval,
@@ -130,7 +129,6 @@ impl FailureLog {
     }
 
     /// What is the same in all texts of a kind.
-    #[must_use]
     pub fn kind_of(text: &str) -> String {
         text.chars().filter(|c| !c.is_ascii_digit()).collect()
     }

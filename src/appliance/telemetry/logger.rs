@@ -47,7 +47,6 @@ pub fn start(level: LevelFilter) -> LogTarget {
 /// priority prefix of systemd, without which its level would be info.
 ///
 /// For errors that end the program, also before logging has started; everything else is logged.
-#[must_use]
 pub fn with_error_prefix(text: &str) -> Cow<'_, str> {
     if systemd_journal_logger::connected_to_journal() {
         Cow::Owned(with_line_prefix(text))

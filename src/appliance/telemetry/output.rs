@@ -54,7 +54,6 @@ impl OutputMeter {
     }
 
     /// The counters so far, of the output `name`, which counts `items`.
-    #[must_use]
     pub fn report(&self, name: &str, items: &str) -> OutputReport {
         let [delivered, lost] = [0, 1].map(|at| self.counts[at].load(Ordering::Relaxed));
         OutputReport {

@@ -20,13 +20,11 @@ pub struct ProcessUsage {
 }
 
 /// CPU time of the calling thread.
-#[must_use]
 pub fn thread_cpu_time() -> Duration {
     clock(ClockId::ThreadCPUTime)
 }
 
 /// Usage so far. Memory and threads are 0 where `/proc` is not readable.
-#[must_use]
 pub fn process_usage() -> ProcessUsage {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let number = |key: &str| {
@@ -42,7 +40,6 @@ pub fn process_usage() -> ProcessUsage {
 }
 
 /// File descriptors that this process has open; `None` where `/proc` is not readable.
-#[must_use]
 pub fn open_fds() -> Option<u64> {
     let entries = fs::read_dir("/proc/self/fd").ok()?;
     // One of them reads the folder.
@@ -50,7 +47,6 @@ pub fn open_fds() -> Option<u64> {
 }
 
 /// Time since the start of the machine, with the time that it was suspended. The same in all processes, and never set.
-#[must_use]
 pub fn boot_time() -> Duration {
     clock(ClockId::Boottime)
 }

@@ -34,13 +34,11 @@ pub struct LogLine {
 }
 
 /// The newest warnings and errors, the oldest first.
-#[must_use]
 pub fn lines() -> Vec<LogLine> {
     LINES.lock().iter().cloned().collect()
 }
 
 /// Number of errors since the start; of lines that repeat, those that were written.
-#[must_use]
 pub fn error_count() -> u64 {
     ERRORS.load(Ordering::Relaxed)
 }

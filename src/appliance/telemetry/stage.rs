@@ -65,7 +65,6 @@ impl Default for StageTimes {
 
 impl Recorder {
     /// A recorder that also stores every single range in `trace`.
-    #[must_use]
     pub fn with_trace(trace: Option<Trace>) -> Self {
         Self {
             trace,
@@ -75,7 +74,6 @@ impl Recorder {
 
     /// A recorder for work inside another recorder's range: it writes nothing to the timeline, and its times are not
     /// reported.
-    #[must_use]
     pub fn silent() -> Self {
         Self {
             is_silent: true,
@@ -178,7 +176,6 @@ impl Recorder {
     }
 
     /// Histograms of the stages that have run so far. Each stage is locked for a copy of some numbers.
-    #[must_use]
     pub fn histograms(&self) -> Vec<StageHistogram> {
         let stages = Stage::ALL.into_iter().map(|stage| {
             let times = self.stages[stage as usize].lock();
@@ -188,7 +185,6 @@ impl Recorder {
     }
 
     /// The times of one stage so far; `None` where it has not run.
-    #[must_use]
     pub fn latency(&self, stage: Stage) -> Option<Latency> {
         let summary = self.summary().stages;
         let found = summary.iter().find(|found| found.stage == stage);
@@ -202,7 +198,6 @@ impl Recorder {
     }
 
     /// The times so far.
-    #[must_use]
     pub fn summary(&self) -> Summary {
         Summary {
             stages: Stage::ALL

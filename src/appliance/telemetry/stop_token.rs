@@ -55,7 +55,6 @@ impl StopToken {
     }
 
     /// Whether the stop was requested.
-    #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.lock().requested
     }

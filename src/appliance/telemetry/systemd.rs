@@ -8,13 +8,11 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 
 /// Whether a service manager is present.
-#[must_use]
 pub fn is_managed() -> bool {
     env::var_os("NOTIFY_SOCKET").is_some()
 }
 
 /// The watchdog timeout, after which systemd restarts the daemon; `None`: no watchdog.
-#[must_use]
 pub fn watchdog_interval() -> Option<Duration> {
     sd_notify::watchdog_enabled()
 }

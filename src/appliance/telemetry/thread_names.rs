@@ -61,37 +61,31 @@ const CAMERA: &str = "camera-";
 const FILE: &str = "file-";
 
 /// The thread that brings the images of `source`, a camera or another live source.
-#[must_use]
 pub fn camera(source: &str) -> String {
     format!("{CAMERA}{source}")
 }
 
 /// The thread that brings the images of `source`, a file.
-#[must_use]
 pub fn file(source: &str) -> String {
     format!("{FILE}{source}")
 }
 
 /// Whether the thread `name` brings images of a camera or another live source.
-#[must_use]
 pub fn is_camera(name: &str) -> bool {
     name.starts_with(CAMERA)
 }
 
 /// Whether the thread `name` brings images of a file.
-#[must_use]
 pub fn is_file(name: &str) -> bool {
     name.starts_with(FILE)
 }
 
 /// Worker `index` of the secondary network `network`.
-#[must_use]
 pub fn secondary(network: &str, index: usize) -> String {
     format!("{SECONDARY}{network}-{index}")
 }
 
 /// The secondary network that the thread `name` is a worker of; another name without its number.
-#[must_use]
 pub fn secondary_network(name: &str) -> &str {
     let name = name.strip_prefix(SECONDARY).unwrap_or(name);
     name.rsplit_once('-').map_or(name, |(name, _)| name)

@@ -65,7 +65,6 @@ pub struct UpdateStatus {
 }
 
 /// The file of this machine.
-#[must_use]
 pub fn status_file() -> PathBuf {
     Path::new(UPDATE_FOLDER).join(STATUS_FILE)
 }

@@ -68,7 +68,6 @@ pub struct Assigner {
 
 impl Assigner {
     /// An assigner that uses `association`.
-    #[must_use]
     pub fn new(association: Association) -> Self {
         Self {
             association,
@@ -109,7 +108,6 @@ impl Assigner {
     }
 
     /// Result of the last [`assign`](Self::assign).
-    #[must_use]
     pub fn pairing(&self) -> &Pairing {
         &self.pairing
     }

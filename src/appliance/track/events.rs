@@ -71,7 +71,6 @@ struct Count {
 
 impl TrackEventGenerator {
     /// A generator without tracks. Updates of one track are at least `update_interval` of capture time apart.
-    #[must_use]
     pub fn new(update_interval: Duration) -> Self {
         Self {
             update_interval,
@@ -189,13 +188,11 @@ impl TrackEventGenerator {
 
     /// The classes whose number of active tracks was changed by the last [`step`](Self::step) or [`finish`](Self::finish),
     /// sorted by class. A new class is included with its first object; a class without objects is reported with 0.
-    #[must_use]
     pub fn count_changes(&self) -> &[ClassCount] {
         &self.changes
     }
 
     /// Capture time of the first frame of a published track that has not ended.
-    #[must_use]
     pub fn started_at(&self, track: TrackId) -> Option<SystemTime> {
         self.published
             .get(&track)
@@ -212,7 +209,6 @@ impl TrackEventGenerator {
     }
 
     /// Number of confirmed tracks, including lost ones.
-    #[must_use]
     pub fn confirmed(&self) -> usize {
         self.published.len()
     }

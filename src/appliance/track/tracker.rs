@@ -82,7 +82,6 @@ struct Memory {
 
 impl Tracker {
     /// A tracker of the configured kind, without tracks. Its first id is 1.
-    #[must_use]
     pub fn new(config: &TrackerConfig) -> Self {
         Self {
             config: config.clone(),
@@ -284,7 +283,6 @@ impl Tracker {
     }
 
     /// Result of the last [`update`](Self::update) or [`finish`](Self::finish).
-    #[must_use]
     pub fn tracks(&self) -> &[Track] {
         &self.tracks
     }
@@ -292,13 +290,11 @@ impl Tracker {
     /// For each of [`tracks`](Self::tracks) a number that stays the same from its first detection on.
     ///
     /// It links a confirmed track to its tentative frames, which have no id.
-    #[must_use]
     pub fn creation_ids(&self) -> &[u64] {
         &self.creation_ids
     }
 
     /// Mean direction of the embeddings of one of [`tracks`](Self::tracks), a vector of length 1; `None` without an embedding.
-    #[must_use]
     pub fn embedding(&self, id: TrackId) -> Option<&[f32]> {
         let index = self.tracks.iter().position(|track| track.id == id)?;
         self.memories.get(index)?.appearance.vector()

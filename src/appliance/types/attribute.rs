@@ -26,7 +26,6 @@ pub struct Attributes(Option<Arc<[Attribute]>>);
 
 impl Attributes {
     /// Whether both have the same networks and labels; scores and boxes are not compared.
-    #[must_use]
     pub fn same_labels(&self, other: &Self) -> bool {
         let same = |(a, b): (&Attribute, &Attribute)| a.name == b.name && a.label == b.label;
         self.len() == other.len() && self.iter().zip(other.iter()).all(same)

@@ -22,7 +22,6 @@ pub struct Backoff {
 
 impl Backoff {
     /// Waits from `first` to `max`.
-    #[must_use]
     pub fn new(first: Duration, max: Duration) -> Self {
         Self {
             first,
@@ -32,7 +31,6 @@ impl Backoff {
     }
 
     /// The current wait.
-    #[must_use]
     pub fn wait(&self) -> Duration {
         self.wait
     }

@@ -12,7 +12,6 @@ const RENAMED: [(&str, &str); 6] = [
 ];
 
 /// The other name of a class of COCO that has been renamed: today's for the older one, and the older one for today's.
-#[must_use]
 pub fn renamed_label(label: &str) -> Option<&'static str> {
     let pair = RENAMED
         .iter()
@@ -31,7 +30,6 @@ pub struct LabelGroup {
 
 impl LabelGroup {
     /// Whether objects with `label` belong to the group: it is listed, or it is the name of the group itself.
-    #[must_use]
     pub fn includes(&self, label: &str) -> bool {
         self.name == label || self.labels.iter().any(|known| known == label)
     }
@@ -62,7 +60,6 @@ pub struct Classes {
 
 impl Classes {
     /// The classes of a network with these labels, in the order of its classes. A label in several groups belongs to the first.
-    #[must_use]
     pub fn new(labels: &[String], groups: &[LabelGroup]) -> Self {
         let place = |label: &str| groups.iter().position(|group| group.includes(label));
         let group_of = |label: &String| {
@@ -80,31 +77,26 @@ impl Classes {
     }
 
     /// The labels, by class.
-    #[must_use]
     pub fn labels(&self) -> &[String] {
         &self.labels
     }
 
     /// The names of the groups, in the order of the configuration.
-    #[must_use]
     pub fn groups(&self) -> &[String] {
         &self.groups
     }
 
     /// The label of a class.
-    #[must_use]
     pub fn label(&self, class: u16) -> Option<&str> {
         self.labels.get(usize::from(class)).map(String::as_str)
     }
 
     /// Index in [`groups`](Self::groups) of the group of a class.
-    #[must_use]
     pub fn group_index(&self, class: u16) -> Option<usize> {
         self.group_of.get(usize::from(class)).copied().flatten()
     }
 
     /// Name of the group of a class.
-    #[must_use]
     pub fn group(&self, class: u16) -> Option<&str> {
         Some(&self.groups[self.group_index(class)?])
     }
@@ -123,20 +115,17 @@ impl Classes {
     }
 
     /// Whether `name`, a label or the name of a group, stands for `class`.
-    #[must_use]
     pub fn includes(&self, name: &str, class: u16) -> bool {
         let is_meant = |label| means(&self.labels, name, label);
         self.label(class).is_some_and(is_meant) || self.group(class) == Some(name)
     }
 
     /// Whether `name` is a label or the name of a group.
-    #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.label_for(name).is_some() || self.groups.iter().any(|known| known == name)
     }
 
     /// All names that stand for classes: the groups, then the labels.
-    #[must_use]
     pub fn names(&self) -> Vec<String> {
         let is_new = |label: &&String| !self.groups.contains(label);
         let labels = self.labels.iter().filter(is_new);

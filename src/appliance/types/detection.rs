@@ -16,7 +16,6 @@ pub struct Detection {
 }
 
 /// Area of a box; zero when it is empty or inverted.
-#[must_use]
 pub fn area(a: &Xyxy) -> f32 {
     (a[2] - a[0]).max(0.0) * (a[3] - a[1]).max(0.0)
 }
@@ -30,7 +29,6 @@ pub fn area(a: &Xyxy) -> f32 {
 /// let right = [2.0, 0.0, 6.0, 2.0];
 /// assert_eq!(intersection_over_union(&left, &right), 4.0 / 12.0);
 /// ```
-#[must_use]
 pub fn intersection_over_union(a: &Xyxy, b: &Xyxy) -> f32 {
     let width = (a[2].min(b[2]) - a[0].max(b[0])).max(0.0);
     let height = (a[3].min(b[3]) - a[1].max(b[1])).max(0.0);

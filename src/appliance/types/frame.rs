@@ -95,7 +95,6 @@ impl Image {
     }
 
     /// The handle of an image that is not in CPU memory, if its type is `H`.
-    #[must_use]
     pub fn handle<H: Any>(&self) -> Option<&H> {
         match &self.pixels {
             Pixels::Rows(_) => None,
@@ -108,7 +107,6 @@ impl Image {
     /// # Panics
     ///
     /// When `y` is not below the height, or when the rows are not in CPU memory.
-    #[must_use]
     pub fn row(&self, y: u32) -> &[u8] {
         let Pixels::Rows(pixels) = &self.pixels else {
             panic!("rows requested of an image that is not in CPU memory");

@@ -19,7 +19,6 @@ pub struct FrameClock {
 
 impl FrameClock {
     /// Uses media timestamps, and the arrival of frames without one.
-    #[must_use]
     pub fn with_media_time() -> Self {
         Self {
             media: Some(MediaClock::default()),

@@ -53,7 +53,6 @@ impl Letterbox {
     /// // A box of the network, in pixels of the camera's image.
     /// assert_eq!(fit.to_source(&[0.0, 91.0, 208.0, 208.0]), [0.0, 0.0, 640.0, 360.0]);
     /// ```
-    #[must_use]
     pub fn new(source: Size, input: Size, placement: Placement) -> Self {
         let source = Size::new(source.width.max(1), source.height.max(1));
         let input = Size::new(input.width.max(1), input.height.max(1));
@@ -91,7 +90,6 @@ impl Letterbox {
     }
 
     /// Fits a crop of a source image into `input`, as it is shown; `None` is all of `source`.
-    #[must_use]
     pub fn with_crop(
         source: Size,
         crop: Option<Crop>,
@@ -125,7 +123,6 @@ impl Letterbox {
     }
 
     /// Converts a box from source pixels to input pixels: the inverse of [`to_source`](Self::to_source) inside the image.
-    #[must_use]
     pub fn to_input(&self, source: &Xyxy) -> Xyxy {
         let fx = self.inner.width as f32 / self.source.width as f32;
         let fy = self.inner.height as f32 / self.source.height as f32;

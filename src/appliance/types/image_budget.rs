@@ -38,7 +38,6 @@ pub struct BudgetedImage {
 
 impl ImageBudget {
     /// A budget of `max` images.
-    #[must_use]
     pub fn new(max: usize) -> Self {
         Self {
             in_use: Arc::default(),
@@ -47,7 +46,6 @@ impl ImageBudget {
     }
 
     /// Keeps an image; `None` when the budget is used up: the image returns to its pool.
-    #[must_use]
     pub fn try_acquire(&self, image: Image) -> Option<BudgetedImage> {
         let max = self.max;
         let more = |in_use: usize| (in_use < max).then_some(in_use + 1);
@@ -58,7 +56,6 @@ impl ImageBudget {
 
     /// Keeps an image even when the budget is used up, for a source whose reader [waits](Self::wait_for_room) instead: no
     /// consumer may drop it.
-    #[must_use]
     pub fn acquire(&self, image: Image) -> BudgetedImage {
         self.in_use.count.fetch_add(1, Ordering::AcqRel);
         self.budgeted(image, true)
@@ -87,7 +84,6 @@ impl ImageBudget {
 
 impl BudgetedImage {
     /// Whether the reader of its source waits until it is released, so that it need not be dropped.
-    #[must_use]
     pub fn is_awaited(&self) -> bool {
         self.is_awaited
     }

@@ -13,7 +13,6 @@
 ///
 /// # Panics
 /// When `sorted` is empty.
-#[must_use]
 pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     let index = share * (sorted.len() - 1) as f64;
     let (below, part) = (index.floor() as usize, index.fract());

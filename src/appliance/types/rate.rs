@@ -11,7 +11,6 @@ const STUDENT_T: [f64; MAX_BLOCKS - 1] = [
 ];
 
 /// The factor from a standard error to half the 95 % confidence interval, for `degrees` of freedom. Infinite without any.
-#[must_use]
 pub fn student_t_95(degrees: usize) -> f64 {
     match degrees {
         0 => f64::INFINITY,
@@ -80,7 +79,6 @@ impl Rate {
     }
 
     /// Whether the difference to `other`, which was measured independently, is within its 95 % confidence interval.
-    #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         let error = self.standard_error.hypot(other.standard_error);
         let degrees = self.blocks.min(other.blocks).saturating_sub(1);

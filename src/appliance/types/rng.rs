@@ -12,7 +12,6 @@ pub struct SplitMix64(u64);
 
 impl SplitMix64 {
     /// The stream of `seed`.
-    #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -27,7 +26,6 @@ impl SplitMix64 {
 
 /// The first number of the stream of `value`: each bit of `value` influences every bit of the result.
 #[inline]
-#[must_use]
 pub const fn hash64(value: u64) -> u64 {
     SplitMix64::new(value).next_u64()
 }

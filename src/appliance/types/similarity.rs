@@ -24,7 +24,6 @@ impl Similarity {
     pub const IDENTITY: Self = Self::shift(0.0, 0.0);
 
     /// A translation by this number of pixels to the right and down.
-    #[must_use]
     pub const fn shift(x_shift: f64, y_shift: f64) -> Self {
         Self {
             a: 1.0,
@@ -36,7 +35,6 @@ impl Similarity {
 
     /// Scales by `scale`, rotates by `angle` radians (clockwise in the image, whose y axis points down), and maps `center` to
     /// itself.
-    #[must_use]
     pub fn about(center: [f64; 2], scale: f64, angle: f64) -> Self {
         let (a, b) = (scale * angle.cos(), scale * angle.sin());
         let [x, y] = center;
@@ -55,21 +53,18 @@ impl Similarity {
     }
 
     /// Maps a point.
-    #[must_use]
     pub fn point(&self, point: [f64; 2]) -> [f64; 2] {
         let [x, y] = self.direction(point);
         [x + self.x_shift, y + self.y_shift]
     }
 
     /// Maps a difference of two points, such as a velocity: rotates and scales it.
-    #[must_use]
     pub fn direction(&self, [x, y]: [f64; 2]) -> [f64; 2] {
         [self.a * x - self.b * y, self.b * x + self.a * y]
     }
 
     /// Maps the center of a box, and scales its width and height. The box stays upright: a rotation turns the picture of an
     /// object, and a detector draws an upright box around it again.
-    #[must_use]
     pub fn xyxy(&self, xyxy: &Xyxy) -> Xyxy {
         let [left, top, right, bottom] = xyxy.map(f64::from);
         let [x, y] = self.point([f64::midpoint(left, right), f64::midpoint(top, bottom)]);
@@ -79,7 +74,6 @@ impl Similarity {
     }
 
     /// This transform, then `next`.
-    #[must_use]
     pub fn then(&self, next: &Self) -> Self {
         let [a, b] = next.direction([self.a, self.b]);
         let [x_shift, y_shift] = next.point([self.x_shift, self.y_shift]);
@@ -92,7 +86,6 @@ impl Similarity {
     }
 
     /// The transform in the opposite direction; `None` when the scale is 0 or a value is not finite.
-    #[must_use]
     pub fn inverse(&self) -> Option<Self> {
         let square = self.a * self.a + self.b * self.b;
         let linear = Self {
@@ -111,7 +104,6 @@ impl Similarity {
     }
 
     /// Whether all values are finite and the scale is above 0.
-    #[must_use]
     pub fn is_finite(&self) -> bool {
         [self.a, self.b, self.x_shift, self.y_shift]
             .iter()

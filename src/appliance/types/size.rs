@@ -14,7 +14,6 @@ pub struct Size {
 
 impl Size {
     /// Shorthand for `Size { width, height }`.
-    #[must_use]
     pub const fn new(width: u32, height: u32) -> Self {
         Self { width, height }
     }
@@ -46,7 +45,6 @@ impl Default for PixelAspect {
 
 impl PixelAspect {
     /// `None`: a side is 0, or one is more than ten times the other, which no camera has.
-    #[must_use]
     pub fn new(width: u32, height: u32) -> Option<Self> {
         let (less, more) = (width.min(height), width.max(height));
         (less > 0 && more / less <= 10).then_some(Self { width, height })

@@ -13,7 +13,6 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 
 /// Standard deviation around `mean`; `ddof` as in numpy: the squares are divided by the count less `ddof`, 0 for the values
 /// themselves, 1 for an estimate from a sample. Zero with `ddof` values or fewer.
-#[must_use]
 pub fn standard_deviation(values: &[f64], mean: f64, ddof: usize) -> f64 {
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     match values.len().saturating_sub(ddof) {

@@ -207,7 +207,6 @@ impl Hub {
     }
 
     /// All retained messages, for the support bundle.
-    #[must_use]
     pub fn retained(&self) -> Vec<Bytes> {
         self.state.lock().retained.values().cloned().collect()
     }

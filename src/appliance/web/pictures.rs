@@ -106,7 +106,6 @@ impl CameraSlot {
     }
 
     /// Whether someone looks.
-    #[must_use]
     pub fn is_watched(&self) -> bool {
         [Look::Drawn, Look::Plain]
             .into_iter()
@@ -114,7 +113,6 @@ impl CameraSlot {
     }
 
     /// Whether someone looks at such pictures.
-    #[must_use]
     pub fn is_watched_as(&self, look: Look) -> bool {
         self.of(look).viewers.load(Ordering::Acquire) > 0
     }

@@ -75,14 +75,12 @@ impl WebServer {
     }
 
     /// The address, with the real port.
-    #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.0.local_addr()
     }
 }
 
 /// Checks that the page can be offered as [`WebServer::start`] would offer it: one text for each part, or why it cannot be.
-#[must_use]
 pub fn check(config: &WebConfig) -> Vec<Result<String, WebError>> {
     let Some(listen) = config.listen else {
         return Vec::new();

@@ -140,13 +140,11 @@ impl CheckReport {
     }
 
     /// Whether no check failed.
-    #[must_use]
     pub fn is_ok(&self) -> bool {
         self.failed == 0
     }
 
     /// All results so far.
-    #[must_use]
     pub fn all(&self) -> &[CheckResult] {
         &self.results
     }

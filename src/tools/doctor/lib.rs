@@ -111,7 +111,6 @@ pub struct BoxReport {
 
 impl BoxReport {
     /// The results of all checks with `facts`, and what the sensors show now.
-    #[must_use]
     pub fn new(diagnosis: Diagnosis, facts: Facts, root: &SysRoot) -> Self {
         Self {
             format: 1,

@@ -77,7 +77,6 @@ fn settings(context: &DoctorContext, report: &mut CheckReport) {
 }
 
 /// The settings of the machine that a configuration requests.
-#[must_use]
 pub fn desired_settings(config: &TuneConfig) -> DesiredSettings {
     DesiredSettings {
         perf_event_paranoid: config.perf_event_paranoid,

@@ -68,7 +68,6 @@ pub(super) struct DecodingResult {
 }
 
 /// Mean difference of two images' samples, 0 to 255; `None` when their sizes differ.
-#[must_use]
 pub(super) fn difference(one: &[u8], other: &[u8]) -> Option<f64> {
     if one.len() != other.len() || one.is_empty() {
         return None;

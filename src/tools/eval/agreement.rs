@@ -71,7 +71,6 @@ impl Agreement {
 }
 
 /// Compares the detections of the same images. Of lists of different lengths, the common part is compared.
-#[must_use]
 pub fn agreement(
     first: &[Vec<Detection>],
     second: &[Vec<Detection>],

@@ -67,7 +67,6 @@ pub struct Prediction {
 
 impl Prediction {
     /// A detection of category `category` in image `image`; both are indices into [`Truth`].
-    #[must_use]
     pub fn new(image: usize, category: usize, detection: &Detection) -> Self {
         let [left, top, right, bottom] = detection.xyxy.map(f64::from);
         Self {
@@ -83,7 +82,6 @@ impl Truth {
     /// The truth with only the images and categories of these indices, and their annotations.
     ///
     /// An unreadable image must not count as one without detections, nor an untrained category as a missed one.
-    #[must_use]
     pub fn restricted(
         &self,
         keeps_image: impl Fn(usize) -> bool,

@@ -54,7 +54,6 @@ pub struct ClearMot {
 
 impl ClearMot {
     /// Multiple object tracking accuracy, at most 1 and without a minimum; `None` without objects.
-    #[must_use]
     pub fn mota(&self) -> Option<f64> {
         let errors = self.misses + self.false_positives + self.switches;
         mota(errors, self.objects)
@@ -67,7 +66,6 @@ impl ClearMot {
     }
 
     /// Share of the tracks that are objects, 0 to 1; `None` without tracks.
-    #[must_use]
     pub fn precision(&self) -> Option<f64> {
         let tracks = self.matches + self.false_positives;
         (tracks > 0).then(|| self.matches as f64 / tracks as f64)
@@ -86,7 +84,6 @@ pub struct ClearMotCounter {
 
 impl ClearMotCounter {
     /// Boxes match at an IOU of at least `min_iou`, usually 0.5, and only within a class.
-    #[must_use]
     pub fn new(min_iou: f32) -> Self {
         Self {
             min_iou,
@@ -128,7 +125,6 @@ impl ClearMotCounter {
     }
 
     /// Counts so far.
-    #[must_use]
     pub fn counts(&self) -> ClearMot {
         let counts = self.matcher.counts();
         ClearMot {

@@ -91,7 +91,6 @@ impl Evaluation {
     /// # Panics
     ///
     /// Panics when an index in `predictions` is not one of `annotations`.
-    #[must_use]
     pub fn new(truth: &Truth, predictions: &[Prediction], threshold: f64) -> Self {
         let image_matches = image_matches(truth, predictions);
         let [all, small, medium, large] = [

@@ -57,7 +57,6 @@ pub enum GoldenError {
 
 impl Golden {
     /// A file without sets.
-    #[must_use]
     pub fn new(model: &str, backend: &str) -> Self {
         Self {
             format: FORMAT,
@@ -80,7 +79,6 @@ impl Golden {
     }
 
     /// The set of a precision.
-    #[must_use]
     pub fn set(&self, precision: &str) -> Option<&GoldenSet> {
         self.sets.iter().find(|set| set.precision == precision)
     }
@@ -88,7 +86,6 @@ impl Golden {
 
 impl GoldenImage {
     /// An image with its detections; coordinates are rounded to 0.01 pixels, scores to 0.0001.
-    #[must_use]
     pub fn new(sha256: Sha256Digest, detections: &[Detection]) -> Self {
         let rounded = |value: f32, steps: f32| (value * steps).round() / steps;
         let of = |detection: &Detection| {
@@ -103,7 +100,6 @@ impl GoldenImage {
     }
 
     /// The detections.
-    #[must_use]
     pub fn detections(&self) -> Vec<Detection> {
         let of = |&(class, score, left, top, right, bottom): &(u16, f32, f32, f32, f32, f32)| {
             Detection {

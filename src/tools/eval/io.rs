@@ -6,7 +6,6 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
 
 /// Whether `path` names standard input or output.
-#[must_use]
 pub fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }

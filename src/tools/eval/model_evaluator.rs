@@ -116,7 +116,6 @@ impl ModelEvaluator {
     }
 
     /// The images, in the order of the annotations.
-    #[must_use]
     pub fn images(&self) -> &ImageList {
         &self.images
     }
@@ -176,7 +175,6 @@ impl ModelEvaluator {
 
     /// Compares the detections with the annotations. Images that could not be read, and categories that the model has no label
     /// for, do not count.
-    #[must_use]
     pub fn report<'a>(&'a self, run: &'a EvaluationRun) -> Report<'a> {
         let (truth, classes) = (&self.truth, &self.classes);
         let readable = |image: usize| run.found[0][image].is_some();

@@ -23,7 +23,6 @@ pub enum TentativeFrames {
 
 /// Tracks `detections`, which must be sorted by frame, and returns one row per track and frame in which it was seen,
 /// sorted by frame, then id. Frames without detections count as frames.
-#[must_use]
 pub fn track_offline(
     detections: &[MotDetection],
     config: &TrackerConfig,
@@ -35,7 +34,6 @@ pub fn track_offline(
 /// The same with inference in every `interval + 1`-th frame only, beginning with frame 1: the detections of the frames in
 /// between are not used, and tracks are predicted. A row then is a track in a frame, predicted or detected, that was matched
 /// in the newest frame with inference. 0: all frames.
-#[must_use]
 pub fn track_with_interval(
     detections: &[MotDetection],
     config: &TrackerConfig,

@@ -94,25 +94,21 @@ impl ModelFetch {
     }
 
     /// The network's entry in the catalogue.
-    #[must_use]
     pub fn entry(&self) -> &Entry {
         &self.entry
     }
 
     /// Where the file comes from, without passwords.
-    #[must_use]
     pub fn origin(&self) -> String {
         redact(&self.url)
     }
 
     /// The model folder.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// The network's file in the folder.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -24,7 +24,6 @@ pub struct Inspection {
 
 impl Inspection {
     /// Whether a runtime can run the network unchanged.
-    #[must_use]
     pub fn is_runnable(&self) -> bool {
         self.diagnostics
             .iter()

@@ -201,13 +201,11 @@ impl ModelYamlTemplate {
     }
 
     /// The layout and why.
-    #[must_use]
     pub fn inferred(&self) -> &InferredLayout {
         &self.inferred
     }
 
     /// Class names in the network's order.
-    #[must_use]
     pub fn labels(&self) -> &[String] {
         &self.labels
     }

@@ -102,7 +102,6 @@ fn ip(host: &str) -> Option<IpAddr> {
 }
 
 /// The host of an address, without port and brackets.
-#[must_use]
 pub fn host(address: &str) -> &str {
     Parts::of(address).map_or(address, |parts| parts.host.trim_matches(['[', ']']))
 }

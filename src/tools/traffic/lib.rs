@@ -18,7 +18,6 @@ pub use score::{SceneSequence, Score, Scorer};
 pub use synthetic_source::SyntheticSource;
 
 /// The factory that makes a [`SyntheticSource`] of a `synthetic://` URI.
-#[must_use]
 pub fn synthetic_factory() -> SyntheticFactory {
     Arc::new(|scene, options| Box::new(SyntheticSource::new(scene, options)))
 }

@@ -70,7 +70,6 @@ pub struct Score {
 impl Scorer {
     /// For a network on `scene`, which must not loop. `class_of` maps a label of the scene to a class of the network; objects
     /// without a class are left out.
-    #[must_use]
     pub fn new(scene: &SyntheticScene, class_of: impl Fn(&str) -> Option<u16> + 'static) -> Self {
         Self {
             scene: scene.clone(),

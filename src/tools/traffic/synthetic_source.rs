@@ -30,7 +30,6 @@ pub struct SyntheticSource {
 
 impl SyntheticSource {
     /// A source of the scene with these parameters.
-    #[must_use]
     pub fn new(settings: &SyntheticScene, options: SyntheticOptions) -> Self {
         Self {
             scene: Scene::new(settings),

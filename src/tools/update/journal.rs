@@ -102,7 +102,6 @@ pub struct Journal {
 
 impl Journal {
     /// A new transaction.
-    #[must_use]
     pub fn new(step: Step, from: String, to: String, changes: Vec<Change>) -> Self {
         Self {
             version: JOURNAL_VERSION,

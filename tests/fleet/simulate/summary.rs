@@ -56,7 +56,6 @@ pub struct Summary {
 
 impl Summary {
     /// Whether all devices were connected and nothing was lost.
-    #[must_use]
     pub fn is_good(&self) -> bool {
         self.lost == 0 && self.never_connected == 0
     }

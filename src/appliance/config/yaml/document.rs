@@ -128,7 +128,6 @@ impl Document {
     }
 
     /// The name given to [`parse`](Self::parse).
-    #[must_use]
     pub fn label(&self) -> &str {
         &self.label
     }
@@ -139,7 +138,6 @@ impl Document {
     }
 
     /// The folder from which relative paths count: that of the file; empty (the working directory) when it has none.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         Path::new(&self.label).parent().unwrap_or(Path::new(""))
     }

@@ -12,7 +12,6 @@ use crate::schema::nearest;
 impl<'d> Node<'d> {
     /// This map, after recording every key that is not among `keys`. Read it with [`required`](Self::required) and
     /// [`optional`](Self::optional). Nothing behind the colon is a map without keys.
-    #[must_use]
     pub fn with_keys(&self, keys: &[&str]) -> Option<Self> {
         match self.tree() {
             YamlValue::Map(entries) => self.refuse_unknown(entries, keys.iter().copied()),
@@ -23,7 +22,6 @@ impl<'d> Node<'d> {
     }
 
     /// The value of `key` in this map; its absence is recorded, with the accepted form.
-    #[must_use]
     pub fn required(&self, key: &str, expected: &str) -> Option<Self> {
         let found = self.optional(key);
         if found.is_none() {
@@ -40,7 +38,6 @@ impl<'d> Node<'d> {
     }
 
     /// The value of `key` in this map, where it is given.
-    #[must_use]
     pub fn optional(&self, key: &str) -> Option<Self> {
         let YamlValue::Map(entries) = self.tree() else {
             return None;
@@ -52,7 +49,6 @@ impl<'d> Node<'d> {
     }
 
     /// The values of a map whose keys are names that the file chooses, in the order of the file.
-    #[must_use]
     pub fn entries(&self, expected: &str) -> Option<Vec<(&'d str, Self)>> {
         match self.tree() {
             YamlValue::Map(entries) => Some(
@@ -72,7 +68,6 @@ impl<'d> Node<'d> {
     }
 
     /// The value that belongs to the word that stands here.
-    #[must_use]
     pub fn one_of<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
         if let YamlValue::Text(text) = self.tree()
             && let Some((_, value)) = choices.iter().find(|(word, _)| word == text)

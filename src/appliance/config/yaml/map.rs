@@ -53,7 +53,6 @@ impl<'d> Map<'d> {
     }
 
     /// The map as a plain value.
-    #[must_use]
     pub fn node(&self) -> &Node<'d> {
         &self.node
     }
@@ -64,7 +63,6 @@ impl<'d> Map<'d> {
     }
 
     /// Whether the key was given, even if with a wrong value.
-    #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.entry(name).is_some()
     }

@@ -53,25 +53,21 @@ impl<'d> Node<'d> {
     }
 
     /// The key path, such as `sources[1].stall_timeout_ms`; empty for the outermost value.
-    #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
     /// Line of the file, from 1; `None` when the value was not read from a file.
-    #[must_use]
     pub fn line(&self) -> Option<usize> {
         self.located.span.map(|span| span.0)
     }
 
     /// The name of its file.
-    #[must_use]
     pub fn label(&self) -> &'d str {
         self.document.label()
     }
 
     /// The value as YAML sees it. Records no problem.
-    #[must_use]
     pub fn value(&self) -> Value<'d> {
         match &self.located.value {
             YamlValue::Null | YamlValue::Refused => Value::Null,
@@ -96,7 +92,6 @@ impl<'d> Node<'d> {
     }
 
     /// Text that is not empty and has no control characters; `form` names the accepted form, as in `a label`.
-    #[must_use]
     pub fn text(&self, form: &str) -> Option<&'d str> {
         match &self.located.value {
             YamlValue::Text(text) if !text.is_empty() && !text.chars().any(char::is_control) => {
@@ -117,7 +112,6 @@ impl<'d> Node<'d> {
     }
 
     /// Text that a problem never quotes. It may be empty, and has no control characters.
-    #[must_use]
     pub fn secret(&self) -> Option<&'d str> {
         match &self.located.value {
             YamlValue::Text(text) if text.chars().any(char::is_control) => {
@@ -137,7 +131,6 @@ impl<'d> Node<'d> {
     }
 
     /// `true` or `false`.
-    #[must_use]
     pub fn boolean(&self) -> Option<bool> {
         match self.located.value {
             YamlValue::Boolean(value) => Some(value),
@@ -146,7 +139,6 @@ impl<'d> Node<'d> {
     }
 
     /// A whole number within `range`.
-    #[must_use]
     pub fn integer(&self, range: RangeInclusive<i64>, unit: Unit) -> Option<i64> {
         match self.located.value {
             YamlValue::Integer(value) if range.contains(&value) => Some(value),
@@ -162,7 +154,6 @@ impl<'d> Node<'d> {
     }
 
     /// A number within `range`, whole or not.
-    #[must_use]
     pub fn number(&self, range: RangeInclusive<f64>) -> Option<f64> {
         let form = ValueType::Number {
             min: *range.start(),
@@ -187,7 +178,6 @@ impl<'d> Node<'d> {
     }
 
     /// The one of `words` that stands here.
-    #[must_use]
     pub fn word(&self, words: &'static [&'static str]) -> Option<&'static str> {
         let found = match &self.located.value {
             YamlValue::Text(text) => words.iter().find(|word| *word == text),
@@ -199,7 +189,6 @@ impl<'d> Node<'d> {
     }
 
     /// A path; a relative one counts from the folder of the file.
-    #[must_use]
     pub fn path_value(&self) -> Option<PathBuf> {
         let text = self.text(&ValueType::Path.to_string())?;
         if text == "~" || text.starts_with("~/") {
@@ -233,7 +222,6 @@ impl<'d> Node<'d> {
     }
 
     /// As [`map`](Self::map), with only those of `keys` known that are named in `known`: a key may exclude others.
-    #[must_use]
     pub fn map_with(&self, keys: &'static [KeySpec], known: &[&str]) -> Option<Map<'d>> {
         match &self.located.value {
             YamlValue::Map(entries) => {

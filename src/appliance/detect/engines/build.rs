@@ -77,7 +77,6 @@ pub struct BuildOptions<'o> {
 }
 
 /// Whether a build by `library` can be canceled. TensorRT 8 has no progress monitor.
-#[must_use]
 pub fn can_cancel(library: &Library) -> bool {
     library.generation() != Generation::Eight
 }

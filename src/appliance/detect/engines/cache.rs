@@ -58,7 +58,6 @@ impl Stored {
 
 impl EngineCache {
     /// The cache in `folder`, which does not have to exist.
-    #[must_use]
     pub fn new(folder: &Path) -> Self {
         Self {
             folder: folder.to_owned(),
@@ -66,13 +65,11 @@ impl EngineCache {
     }
 
     /// Its folder.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// The path of the engine of `spec`, whether it exists or not.
-    #[must_use]
     pub fn path_of(&self, spec: &EngineSpec) -> PathBuf {
         self.folder.join(spec.file_name())
     }

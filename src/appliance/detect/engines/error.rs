@@ -135,7 +135,6 @@ impl From<TensorRtError> for EngineError {
 
 impl EngineError {
     /// Whether the configuration, the model or the installation must change first: starting again cannot help.
-    #[must_use]
     pub fn is_configuration(&self) -> bool {
         match self {
             Self::Missing(_)

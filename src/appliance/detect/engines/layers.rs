@@ -24,7 +24,6 @@ pub struct Layers {
 
 impl Layers {
     /// Reads the inspector's JSON. `None` when it has no list of layers.
-    #[must_use]
     pub fn read(json: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(json).ok()?;
         let entries = value.get("Layers")?.as_array()?;
@@ -70,7 +69,6 @@ impl Default for LayerFacts {
 
 impl LayerFacts {
     /// The layers in the inspector's JSON by name; empty when it has no list of layers.
-    #[must_use]
     pub fn by_name(json: &str) -> HashMap<String, Self> {
         let value: Value = serde_json::from_str(json).unwrap_or_default();
         let entries = value.get("Layers").and_then(Value::as_array);

@@ -104,7 +104,6 @@ pub fn inspect_file(path: &Path) -> Result<PlanFile, EngineError> {
 
 impl PlanKind {
     /// Identifies `bytes`, the contents of the file at `path`.
-    #[must_use]
     pub fn identify(path: &Path, bytes: &[u8]) -> Self {
         if bytes.is_empty() {
             return Self::Empty;
@@ -142,7 +141,6 @@ impl PlanKind {
     }
 
     /// A sentence on what it is, with advice where it is no plan.
-    #[must_use]
     pub fn describe(&self, bytes: usize) -> String {
         match self {
             Self::Empty => {

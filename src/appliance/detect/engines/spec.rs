@@ -67,7 +67,6 @@ pub struct Gpu {
 
 impl Gpu {
     /// The GPU of `device`.
-    #[must_use]
     pub fn from_device(device: &Device) -> Self {
         Self {
             name: Some(device.name().to_owned()),
@@ -176,7 +175,6 @@ impl EngineSpec {
     }
 
     /// See [`CacheKeyFields`].
-    #[must_use]
     pub fn cache_key_fields(&self) -> CacheKeyFields {
         // Until generation 8 an optimization profile belongs to one context; since then all share one.
         let needs_profiles =
@@ -209,7 +207,6 @@ impl EngineSpec {
     }
 
     /// `fp32`, `fp16` or `int8`.
-    #[must_use]
     pub const fn precision_name(&self) -> &'static str {
         match self.precision {
             Precision::Fp32 => "fp32",
@@ -227,7 +224,6 @@ impl EngineSpec {
     }
 
     /// Name of the engine's file, such as `street-nano-int8-b4-trt8.5.2-0123456789abcdef.engine`.
-    #[must_use]
     pub fn file_name(&self) -> String {
         self.cache_key_fields().file_name()
     }
@@ -309,7 +305,6 @@ impl CacheKeyFields {
     }
 
     /// See [`EngineSpec::file_name`].
-    #[must_use]
     pub fn file_name(&self) -> String {
         let builder = if self.builder == Flavor::Rtx.to_string() {
             "rtx"
@@ -328,7 +323,6 @@ impl CacheKeyFields {
     }
 
     /// Name of the timing cache, shared by all engines of one version of TensorRT and one GPU.
-    #[must_use]
     pub(super) fn timing_cache_name(&self) -> String {
         let Self {
             builder,

@@ -46,19 +46,16 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     /// With the severity [`Severity::Error`].
-    #[must_use]
     pub fn error(text: String) -> Self {
         Self::new(Severity::Error, text)
     }
 
     /// With the severity [`Severity::Warning`].
-    #[must_use]
     pub fn warning(text: String) -> Self {
         Self::new(Severity::Warning, text)
     }
 
     /// With the severity [`Severity::Note`].
-    #[must_use]
     pub fn note(text: String) -> Self {
         Self::new(Severity::Note, text)
     }
@@ -92,7 +89,6 @@ pub fn check(network: &Network) -> Vec<Diagnostic> {
 }
 
 /// Why a runtime may refuse to load the network at `path`, in a sentence; `None` when nothing is known against it.
-#[must_use]
 pub fn incompatibility(path: &Path) -> Option<String> {
     let network = match super::read(path) {
         Ok(network) => network,

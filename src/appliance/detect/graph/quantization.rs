@@ -39,7 +39,6 @@ pub struct Quantization {
 
 impl Quantization {
     /// Whether anything is quantized.
-    #[must_use]
     pub fn is_any(&self) -> bool {
         self.quantize + self.dequantize + self.integer_nodes > 0
     }

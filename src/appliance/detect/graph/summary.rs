@@ -195,21 +195,18 @@ impl fmt::Display for Tensor {
 
 impl Network {
     /// What the exporter noted under `key`.
-    #[must_use]
     pub fn metadata_value(&self, key: &str) -> Option<&str> {
         let found = self.metadata.iter().find(|(found, _)| found == key);
         found.map(|(_, value)| value.as_str())
     }
 
     /// Version of ONNX's own operators.
-    #[must_use]
     pub fn opset(&self) -> Option<i64> {
         let own = self.opsets.iter().find(|opset| opset.domain == ONNX_DOMAIN);
         own.map(|opset| opset.version)
     }
 
     /// How often ONNX's own operator `name` occurs.
-    #[must_use]
     pub fn count(&self, name: &str) -> usize {
         let is_it = |operator: &&Operator| operator.domain == ONNX_DOMAIN && operator.name == name;
         self.operators

@@ -84,7 +84,6 @@ pub struct FinishedRows {
 
 impl FinishedRows {
     /// One tensor as PaddlePaddle exports it, in pixels.
-    #[must_use]
     pub fn paddle() -> Self {
         Self::new(&[BOXES], &PADDLE, BoxUnit::Pixels)
     }

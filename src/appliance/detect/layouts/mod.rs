@@ -182,7 +182,6 @@ const DETECTOR: Layout = Layout {
 };
 
 /// The layout with this name.
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Layout> {
     LAYOUTS.into_iter().find(|layout| layout.name == name)
 }
@@ -234,7 +233,6 @@ pub struct OutputSpec {
 
 impl OutputSpec {
     /// Whether the tensors have a batch axis, where the first of them has this number of axes.
-    #[must_use]
     pub fn has_batch_axis(&self, axes_of_first: usize) -> bool {
         !self.layout.rows_vary() || axes_of_first != 2
     }

@@ -25,7 +25,6 @@ const YOLOV2: &str =
     "five anchors in each cell of one grid are YOLOv2's: jetwatch reads YOLOv3 and later";
 
 /// Name of an input for text, which networks for any class have.
-#[must_use]
 pub fn text_input(network: &Network) -> Option<&str> {
     let image = image_input(network).map(|input| &input.name);
     let is_text = |name: &&str| TEXT.iter().any(|part| name.to_lowercase().contains(part));
@@ -35,7 +34,6 @@ pub fn text_input(network: &Network) -> Option<&str> {
 }
 
 /// Whether the boxes are rotated: their corners are computed by sine and cosine of an angle, which transformers use for positions.
-#[must_use]
 pub fn has_angles(network: &Network, size: Size) -> bool {
     let has = |name: &str| network.count(name) > 0;
     let is_list = |outputs: Outputs<'_>| match outputs.list.as_slice() {
@@ -56,7 +54,6 @@ pub fn has_angles(network: &Network, size: Size) -> bool {
 }
 
 /// What the outputs of a network that has no layout are, and what to export instead.
-#[must_use]
 pub fn likely_reason(network: &Network, size: Size) -> Option<&'static str> {
     let outputs = Outputs::new(network, Some(size))?;
     let named = |parts: &[&str]| {

@@ -96,14 +96,12 @@ pub struct TensorRole {
 }
 
 /// The most likely layout.
-#[must_use]
 pub fn infer_layout(network: &Network, size: Option<Size>) -> Option<InferredLayout> {
     candidate_layouts(network, size).into_iter().next()
 }
 
 /// Every layout that fits the network, the most likely first. A layout occurs several times where networks of several families have
 /// it, with other preprocessing or other keys. `size` is the input size of a network with a dynamic one.
-#[must_use]
 pub fn candidate_layouts(network: &Network, size: Option<Size>) -> Vec<InferredLayout> {
     let Some(outputs) = Outputs::new(network, size) else {
         return Vec::new();
@@ -174,7 +172,6 @@ impl InferredLayout {
     }
 
     /// Whether this is `other` with another activation or first class: needless where `other` is accepted.
-    #[must_use]
     pub fn mends(&self, other: &Self) -> bool {
         let differs = |key: &&str| self.parameter(key) != other.parameter(key);
         self.layout == other.layout
@@ -206,7 +203,6 @@ impl InferredLayout {
     }
 
     /// Networks that have it, and their preprocessing.
-    #[must_use]
     pub fn origin(&self) -> (&'static str, Preprocessing) {
         let layout = self.layout();
         self.found.origin.unwrap_or((layout.networks, layout.input))
@@ -233,14 +229,12 @@ impl Recognized {
 }
 
 /// The input that takes images: float or byte tensors of four axes.
-#[must_use]
 pub fn image_input(network: &Network) -> Option<&Tensor> {
     let has_four = |tensor: &&Tensor| tensor.axes.as_ref().is_some_and(|axes| axes.len() == 4);
     network.inputs.iter().find(has_four)
 }
 
 /// Width and height of the input, as far as the file contains them: in its shape, or in the exporter's metadata.
-#[must_use]
 pub fn input_size(network: &Network) -> Option<Size> {
     let axes = image_input(network)?.axes.as_ref()?;
     let side = |axis: &Axis| match axis {
@@ -264,7 +258,6 @@ pub fn input_size(network: &Network) -> Option<Size> {
 }
 
 /// Class names in the exporter's metadata.
-#[must_use]
 pub fn names_from_metadata(network: &Network) -> Option<Vec<String>> {
     class_names::from_metadata(&network.metadata).map(|(_, names)| names)
 }

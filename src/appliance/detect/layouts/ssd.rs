@@ -66,7 +66,6 @@ fn anchor_pair<'p, 'a>(pairs: &'p [Pair<'a>]) -> Option<&'p Pair<'a>> {
 }
 
 /// Name of the output with boxes that are no corners, as a run showed: they refer to anchors, which the file does not contain.
-#[must_use]
 pub fn raw_boxes(network: &Network, size: Size) -> Option<String> {
     let outputs = Outputs::new(network, Some(size))?;
     let pairs = outputs.pairs();
@@ -105,7 +104,6 @@ impl SsdBackground {
 
     /// The place for an anchor with this number of scores: first, as most networks have it, unless all scores belong to the
     /// `labels`, or there is only one.
-    #[must_use]
     pub fn likely(scores: usize, labels: Option<usize>) -> Self {
         match scores == 1 || labels == Some(scores) {
             true => Self::None,

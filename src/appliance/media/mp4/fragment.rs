@@ -38,7 +38,6 @@ pub struct Fragments {
 
 impl Fragments {
     /// For a stream of this codec.
-    #[must_use]
     pub const fn new(codec: VideoCodec) -> Self {
         Self {
             codec,
@@ -115,7 +114,6 @@ impl Fragments {
     }
 
     /// The time of `unit` in the order of presentation, in ticks since the first decoding time.
-    #[must_use]
     pub fn shown_at(&self, unit: &RingUnit) -> u64 {
         let origin = self.origin.unwrap_or(unit.time.dts);
         u64::try_from(ticks(unit.time.pts - origin)).unwrap_or_default()

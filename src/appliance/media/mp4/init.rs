@@ -28,7 +28,6 @@ const DPI: u32 = 0x48_0000;
 
 /// The init segment of a stream whose first unit is `first`, with these parameter sets. Its time of arrival is the time of
 /// creation, and the presentation begins with its image. `sound`: of a second track.
-#[must_use]
 pub fn init_segment(
     sets: &ParameterSets,
     first: &RingUnit,

@@ -93,7 +93,6 @@ pub struct SoundFragments {
 
 impl SoundFragments {
     /// For sound of this format in a presentation that begins at `origin`.
-    #[must_use]
     pub const fn new(format: &AudioFormat, origin: StreamTime) -> Self {
         Self {
             sample_rate: format.sample_rate,

@@ -53,7 +53,6 @@ pub enum QoS {
 
 impl QoS {
     /// `None` for 3 and above.
-    #[must_use]
     pub fn of(number: u8) -> Option<Self> {
         [Self::AtMostOnce, Self::AtLeastOnce, Self::ExactlyOnce]
             .get(usize::from(number))
@@ -211,7 +210,6 @@ pub struct Ack {
 
 impl Ack {
     /// Without properties.
-    #[must_use]
     pub fn new(id: u16, code: ReasonCode) -> Self {
         Self {
             id,
@@ -256,7 +254,6 @@ pub struct Acks {
 
 impl Acks {
     /// Without properties.
-    #[must_use]
     pub fn new(id: u16, codes: impl IntoIterator<Item = ReasonCode>) -> Self {
         let codes = codes.into_iter().map(|code| code.0).collect();
         Self::of(id, codes, Properties::default())
@@ -287,7 +284,6 @@ pub struct Reason {
 
 impl Reason {
     /// Without properties.
-    #[must_use]
     pub fn new(code: ReasonCode) -> Self {
         Self {
             code,
@@ -323,7 +319,6 @@ pub struct SubscribeOptions {
 
 impl SubscribeOptions {
     /// With this QoS.
-    #[must_use]
     pub fn new(qos: QoS) -> Self {
         Self {
             qos,

@@ -144,50 +144,42 @@ impl Device {
     }
 
     /// Name of the GPU, such as `Xavier` or `NVIDIA H200`.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The newest CUDA version that the driver supports.
-    #[must_use]
     pub fn driver_version(&self) -> Version {
         self.version
     }
 
     /// Compute capability, major and minor: (7, 2) is sm_72.
-    #[must_use]
     pub fn compute_capability(&self) -> (u32, u32) {
         self.capability
     }
 
     /// Whether the GPU shares the system memory and reads it without a copy, as on a Jetson.
-    #[must_use]
     pub fn is_integrated(&self) -> bool {
         self.is_integrated
     }
 
     /// Whether libcuda is the tests' double, whose GPU memory is memory of the host.
-    #[must_use]
     pub fn is_double(&self) -> bool {
         // SAFETY: the function is only looked for, not called.
         unsafe { symbol::<unsafe extern "C" fn()>("jetwatch_cuda_double") }.is_ok()
     }
 
     /// Number of multiprocessors.
-    #[must_use]
     pub fn multiprocessors(&self) -> u32 {
         self.multiprocessors
     }
 
     /// Maximum number of resident threads per multiprocessor.
-    #[must_use]
     pub fn threads_per_multiprocessor(&self) -> u32 {
         self.threads_per_multiprocessor
     }
 
     /// Theoretical memory bandwidth from clock and bus width; `None` when the driver does not report them.
-    #[must_use]
     pub fn bytes_per_second(&self) -> Option<u64> {
         self.bytes_per_second
     }

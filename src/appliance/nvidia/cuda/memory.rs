@@ -39,13 +39,11 @@ impl DeviceBuffer {
     }
 
     /// Length in bytes.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether the length is 0.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -124,19 +122,16 @@ impl PinnedBuffer {
     }
 
     /// Length in bytes.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether the length is 0.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// The bytes, read-only.
-    #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: allocated and zeroed by `new`, alive while `self` is; the code that lets the GPU write here ensures that
         // nothing reads meanwhile.

@@ -89,7 +89,6 @@ pub struct TensorFormat {
 
 impl TensorFormat {
     /// Bytes per image.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         PLANES * self.plane_len() * self.element.bytes()
     }

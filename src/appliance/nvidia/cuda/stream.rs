@@ -59,7 +59,6 @@ impl Stream {
     }
 
     /// The GPU of the stream.
-    #[must_use]
     pub fn device(&self) -> &Arc<Device> {
         &self.device
     }

@@ -48,7 +48,6 @@ pub enum InputSource {
 
 impl InputSource {
     /// Bytes per image in the tensor.
-    #[must_use]
     pub fn bytes_per_image(&self) -> usize {
         match self {
             Self::Images { tensor, .. } => tensor.bytes(),

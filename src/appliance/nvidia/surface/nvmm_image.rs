@@ -17,7 +17,6 @@ pub struct NvmmImage {
 
 impl NvmmImage {
     /// An image of `width`×`height` pixels. A [`SurfaceReader`](super::SurfaceReader) checks that the buffer really holds it.
-    #[must_use]
     pub fn new(buffer: gst::Buffer, width: u32, height: u32, pixels: PixelFormat) -> Self {
         let expected = ExpectedLayout {
             width,

@@ -56,7 +56,6 @@ impl SurfaceReader {
     }
 
     /// Whether no image was refused so far.
-    #[must_use]
     pub fn is_usable(&self) -> bool {
         !self.has_failed.load(Ordering::Relaxed)
     }
@@ -87,13 +86,11 @@ impl SurfaceReader {
     }
 
     /// Number of memory blocks registered so far: as many as the pools had buffers.
-    #[must_use]
     pub fn registrations(&self) -> u64 {
         self.counts.total.load(Ordering::Relaxed)
     }
 
     /// Number of memory blocks that are registered now.
-    #[must_use]
     pub fn registered(&self) -> u64 {
         self.counts.alive.load(Ordering::Relaxed)
     }
@@ -131,7 +128,6 @@ impl Surface {
     }
 
     /// Pixel format.
-    #[must_use]
     pub fn pixels(&self) -> PixelFormat {
         self.registration.expected.pixels
     }

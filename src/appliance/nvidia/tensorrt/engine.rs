@@ -155,7 +155,6 @@ impl Engine {
     }
 
     /// The runtime of this engine.
-    #[must_use]
     pub fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
     }

@@ -30,7 +30,6 @@ const NAMES: [&str; 7] = [
 ];
 
 /// Names that are searched for, for messages.
-#[must_use]
 pub fn names_of_libraries() -> &'static [&'static str] {
     &NAMES
 }
@@ -137,31 +136,26 @@ impl Library {
     }
 
     /// Kind of library.
-    #[must_use]
     pub fn flavor(&self) -> Flavor {
         self.flavor
     }
 
     /// Version of the library.
-    #[must_use]
     pub fn version(&self) -> Version {
         self.version
     }
 
     /// Generation of its vtables.
-    #[must_use]
     pub fn generation(&self) -> Generation {
         self.generation
     }
 
     /// The path or name with which it was opened.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.library.path()
     }
 
     /// Whether it can build engines.
-    #[must_use]
     pub fn can_build(&self) -> bool {
         self.create_builder.is_some()
     }

@@ -88,7 +88,6 @@ pub struct Built {
 
 impl BuildRequest<'_> {
     /// A request with default settings: no DLA, one context, a batch of one.
-    #[must_use]
     pub fn new(onnx: &[u8], precision: Precision) -> BuildRequest<'_> {
         BuildRequest {
             onnx,

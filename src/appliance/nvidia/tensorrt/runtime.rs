@@ -55,7 +55,6 @@ impl Runtime {
     }
 
     /// The library of this runtime.
-    #[must_use]
     pub fn library(&self) -> &Arc<Library> {
         &self.object.library
     }

@@ -16,7 +16,6 @@ pub struct Version {
 
 impl Version {
     /// `major.minor.patch`.
-    #[must_use]
     pub const fn new(major: u16, minor: u16, patch: u16) -> Self {
         Self {
             major,
@@ -26,7 +25,6 @@ impl Version {
     }
 
     /// From the return value of `getInferLibVersion`: 8502 is 8.5.2, 100300 is 10.3.0, and 10701 of TensorRT-RTX is 1.7.1.
-    #[must_use]
     pub fn from_number(number: i32, flavor: Flavor) -> Self {
         let number = number.unsigned_abs();
         // Up to version 8 the major number counts thousands, since then ten thousands.
@@ -96,7 +94,6 @@ pub enum Generation {
 
 impl Generation {
     /// The generation of `version`; `None` when its vtables are unknown, so that calls would be undefined behavior.
-    #[must_use]
     pub fn from_version(version: Version, flavor: Flavor) -> Option<Self> {
         let Version { major, minor, .. } = version;
         match (flavor, major) {

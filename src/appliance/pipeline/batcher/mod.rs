@@ -68,7 +68,6 @@ pub struct Batcher {
 
 impl Batcher {
     /// One queue for each entry of `live`; at most `max_frames` frames leave in total.
-    #[must_use]
     pub fn new(live: &[bool], batch_size: usize, max_frames: Option<u64>) -> Self {
         let batcher = Self {
             on_skipped: None,

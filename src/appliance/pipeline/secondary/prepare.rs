@@ -24,13 +24,11 @@ pub struct PreparedSecondary {
 
 impl PreparedSecondary {
     /// Its name in the configuration.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.config.name
     }
 
     /// Which runtime runs which network, as text.
-    #[must_use]
     pub fn describe(&self) -> String {
         self.prepared.describe()
     }
@@ -201,7 +199,6 @@ pub(crate) fn take_appearance(
 }
 
 /// The settings of all networks of `config`, each as a detector of its own: the primary one, then the secondary ones.
-#[must_use]
 pub fn all_networks(config: &Config) -> Vec<DetectorConfig> {
     let primary = &config.detector;
     let secondary = config.secondary.iter();

@@ -105,7 +105,6 @@ impl GrayReducer {
 
 impl GrayImage {
     /// Width and height in gray pixels.
-    #[must_use]
     pub fn size(&self) -> Size {
         self.size
     }

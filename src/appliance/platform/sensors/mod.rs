@@ -84,7 +84,6 @@ impl SensorSnapshot {
 
     /// Load of each CPU since `earlier`, in percent, by number. A CPU that was offline at one of the two times, or whose
     /// counters did not advance, is omitted.
-    #[must_use]
     pub fn cpu_loads_since(&self, earlier: &Self) -> Vec<(u32, f32)> {
         let load = |cpu: &Cpu| {
             let before = earlier.cpus.iter().find(|old| old.number == cpu.number)?;
@@ -95,7 +94,6 @@ impl SensorSnapshot {
 
     /// Active causes of throttling, one sentence each. For past events see
     /// [`events_since`](Self::events_since).
-    #[must_use]
     pub fn throttled(&self) -> Vec<String> {
         let hot = self.throttles.iter().filter(|throttle| throttle.state > 0);
         let hot =
@@ -106,7 +104,6 @@ impl SensorSnapshot {
     }
 
     /// Over-current events since `earlier`, by name. A counter that was reset counts from zero.
-    #[must_use]
     pub fn events_since(&self, earlier: &Self) -> Vec<(String, u64)> {
         let more = |counter: &EventCounter| {
             let before = earlier

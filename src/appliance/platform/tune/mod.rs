@@ -88,7 +88,6 @@ pub enum StepState {
 }
 
 /// Compares the machine below `root` with the request. Changes nothing.
-#[must_use]
 pub fn plan(root: &SysRoot, desired: &DesiredSettings) -> Vec<Step> {
     let step = |(setting, value): (Setting, String)| {
         let current = setting.current(root);

@@ -275,13 +275,11 @@ pub struct EndingSnapshots {
 
 impl EndingSnapshots {
     /// Whether the thread has ended.
-    #[must_use]
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
     /// The counters.
-    #[must_use]
     pub fn report(&self) -> SnapshotReport {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         SnapshotReport {

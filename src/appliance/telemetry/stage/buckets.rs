@@ -38,7 +38,6 @@ pub struct StageHistogram {
 
 impl StageHistogram {
     /// Number of ranges.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }

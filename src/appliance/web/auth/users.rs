@@ -291,7 +291,6 @@ impl Users {
     }
 
     /// The users, in the order in which they were added.
-    #[must_use]
     pub fn users(&self) -> Vec<UserSummary> {
         let users = self.users.iter().map(|user| UserSummary {
             name: user.name.clone(),
@@ -301,7 +300,6 @@ impl Users {
     }
 
     /// The tokens, in the order in which they were added.
-    #[must_use]
     pub fn tokens(&self) -> Vec<TokenSummary> {
         let word = |scope: Scope| {
             let known = Scope::ALL.iter().find(|(_, known)| *known == scope);

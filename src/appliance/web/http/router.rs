@@ -201,7 +201,6 @@ pub struct EndpointSummary {
 }
 
 /// All paths and methods, but for the files of the page itself.
-#[must_use]
 pub fn endpoints() -> Vec<EndpointSummary> {
     let of = |endpoint: &'static Endpoint| {
         endpoint.needs.iter().map(|(verb, need)| EndpointSummary {

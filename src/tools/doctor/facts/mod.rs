@@ -218,7 +218,6 @@ impl Facts {
     }
 
     /// The file system that a path of the box is on.
-    #[must_use]
     pub fn disk_of(&self, path: &Path) -> Option<&Disk> {
         let holds = |disk: &&Disk| path.starts_with(&disk.mount);
         let on = self.disks.iter().filter(holds);

@@ -45,7 +45,6 @@ pub struct Metrics {
 impl Metrics {
     /// Compares the tracks of one sequence with its ground truth. Each id may be in a frame once, as in the rows of
     /// [`track_offline`](crate::track_offline) and [`parse_truth`](crate::parse_truth); of others, the first counts.
-    #[must_use]
     pub fn new(truth: &[TruthRow], tracks: &[TrackRow]) -> Self {
         let sequence = Sequence::new(truth, tracks);
         Self {
@@ -58,7 +57,6 @@ impl Metrics {
     }
 
     /// Multiple object tracking accuracy: `1 − (misses + false positives + switches) / objects`.
-    #[must_use]
     pub fn mota(&self) -> f64 {
         let errors = self.misses() + self.false_positives() + self.switches();
         mota(errors, self.objects).unwrap_or(0.0)
@@ -71,25 +69,21 @@ impl Metrics {
     }
 
     /// Boxes of the ground truth without a track.
-    #[must_use]
     pub fn misses(&self) -> u64 {
         self.objects - self.clear.matches
     }
 
     /// Boxes of tracks without an object.
-    #[must_use]
     pub fn false_positives(&self) -> u64 {
         self.boxes - self.clear.matches
     }
 
     /// Number of changes of an object's track.
-    #[must_use]
     pub fn switches(&self) -> u64 {
         self.clear.switches
     }
 
     /// The harmonic mean of identity precision and identity recall, each track standing for at most one object.
-    #[must_use]
     pub fn idf1(&self) -> f64 {
         share(
             2.0 * self.identity.matches as f64,
@@ -111,7 +105,6 @@ impl Metrics {
     }
 
     /// Association accuracy of HOTA.
-    #[must_use]
     pub fn association_accuracy(&self) -> f64 {
         self.hota.mean(hota::AtAlpha::association_accuracy)
     }

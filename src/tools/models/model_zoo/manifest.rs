@@ -86,7 +86,6 @@ pub fn entries() -> Result<Vec<Entry>, ConfigError> {
 
 impl Entry {
     /// The `model.yaml` for the file with the hash `sha256`.
-    #[must_use]
     pub fn model_yaml(&self, sha256: Sha256Digest) -> String {
         format!(
             "# Written by `jetwatch model fetch {}`; the file comes from\n# {}\n{}",

@@ -91,13 +91,11 @@ pub struct Scene {
 
 impl Scene {
     /// The scene with these parameters and the [`Appearance`] of its seed. `frames` and `pacing` are not used here.
-    #[must_use]
     pub fn new(parameters: &SyntheticScene) -> Self {
         Self::with_appearance(parameters, Appearance::from_seed(parameters.seed))
     }
 
     /// The same traffic with another appearance. Width, height and fps of 0 become 1.
-    #[must_use]
     pub fn with_appearance(parameters: &SyntheticScene, appearance: Appearance) -> Self {
         let size = Size::new(parameters.width.max(1), parameters.height.max(1));
         let seed = parameters.seed;
@@ -149,13 +147,11 @@ impl Scene {
     }
 
     /// Its appearance.
-    #[must_use]
     pub fn appearance(&self) -> &Appearance {
         &self.appearance
     }
 
     /// Size of the source in pixels, to which the boxes refer.
-    #[must_use]
     pub fn size(&self) -> Size {
         self.size
     }

@@ -53,7 +53,6 @@ pub struct Debian {
 
 impl Debian {
     /// With packages from `repository`; without one, only what was begun is ended.
-    #[must_use]
     pub fn new(repository: Option<Repository>) -> Self {
         Self {
             repository,

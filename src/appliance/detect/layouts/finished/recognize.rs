@@ -234,7 +234,6 @@ pub(super) fn recognize(outputs: &Outputs<'_>) -> Vec<Recognized> {
 }
 
 /// Name of the output that has only the indices of boxes that a suppression kept: without boxes and scores these have no meaning.
-#[must_use]
 pub fn only_indices(network: &Network) -> Option<&str> {
     let ends_with = |axes: &Option<Vec<Axis>>, len| {
         axes.as_ref()

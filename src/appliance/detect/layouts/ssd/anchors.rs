@@ -27,7 +27,6 @@ pub struct AnchorGrid {
 
 impl AnchorGrid {
     /// Number of anchors.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.columns * self.rows * (2 + 2 * self.ratios.len())
     }
