@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use jetwatch_detect::decoders::{DType, OutputDecoder, TensorShape, TensorView};
+use jetwatch_detect::decoders::{DType, NetworkShape, OutputDecoder, TensorShape, TensorView};
 use jetwatch_detect::layouts::yolox::Yolox;
 use jetwatch_detect::model::{ColorOrder, InputElement, InputSpec};
 use jetwatch_detect::{ClassFilter, nms};
@@ -57,7 +57,7 @@ fn decoding(criterion: &mut Criterion) {
         element: DType::F32,
         axes: &[8400, 85],
     };
-    let yolox = Yolox::new(input, 80, &[shape]).expect("the shape is right");
+    let yolox = Yolox::new(&NetworkShape::new(input, 80, &[shape])).expect("the shape is right");
     let output = output(input, 8400, 85);
     let output = [TensorView::F32(&output)];
     let all = ClassFilter::new(&[], &[]).expect("nothing to look up");

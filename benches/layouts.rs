@@ -9,7 +9,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use std::sync::Arc;
 
 use jetwatch_detect::decoders::boxes::BoxUnit;
-use jetwatch_detect::decoders::{DType, DecodeDiagnostics, TensorShape, TensorView};
+use jetwatch_detect::decoders::{DType, DecodeDiagnostics, NetworkShape, TensorShape, TensorView};
 use jetwatch_detect::layouts::darknet::grids::{DarknetGridsParameters, SizeFormula};
 use jetwatch_detect::layouts::detectnet_v2::DetectNetParameters;
 use jetwatch_detect::layouts::detr::{DetrActivation, DetrParameters};
@@ -388,7 +388,7 @@ fn layouts(criterion: &mut Criterion) {
             .collect();
         let head = case
             .layout
-            .create_decoder(case.input, CLASSES, &shapes)
+            .create_decoder(&NetworkShape::new(case.input, CLASSES, &shapes))
             .unwrap_or_else(|mismatch| panic!("{}: {mismatch:?}", case.name));
         let tensors: Vec<TensorView<'_>> = case
             .tensors

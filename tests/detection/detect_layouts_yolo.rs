@@ -5,7 +5,9 @@
 use std::fs;
 use std::path::Path;
 
-use jetwatch_detect::decoders::{DType, DecodeDiagnostics, OutputDecoder, TensorShape, TensorView};
+use jetwatch_detect::decoders::{
+    DType, DecodeDiagnostics, NetworkShape, OutputDecoder, TensorShape, TensorView,
+};
 use jetwatch_detect::model::ModelSpec;
 use jetwatch_detect::{Candidate, ClassFilter};
 use serde_json::Value;
@@ -112,7 +114,11 @@ pub(crate) fn check_case(
     let decoder = spec
         .output
         .layout
-        .create_decoder(spec.input.size, spec.labels.len(), &shapes)
+        .create_decoder(&NetworkShape::new(
+            spec.input.size,
+            spec.labels.len(),
+            &shapes,
+        ))
         .unwrap_or_else(|mismatch| panic!("{at}: {mismatch:?}"));
     let all = ClassFilter::new(&[], &[]).expect("nothing to look up");
     let mut candidates = Vec::new();

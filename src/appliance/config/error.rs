@@ -17,9 +17,7 @@ pub enum ConfigError {
     Unreadable { path: PathBuf, source: io::Error },
     /// The file was read and is wrong: everything that is wrong with it, in the order of the file.
     #[error("{}", Report(problems))]
-    Invalid {
-        problems: Vec<Problem>,
-    },
+    Invalid { problems: Vec<Problem> },
 }
 
 impl ConfigError {

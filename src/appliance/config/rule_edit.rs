@@ -49,9 +49,7 @@ pub enum RuleEditError {
     #[error("{}", .0.join("; "))]
     Problems(Vec<String>),
     #[error("{reason}")]
-    Form {
-        reason: String,
-    },
+    Form { reason: String },
 }
 
 /// The rules of `source` in the text of a configuration.

@@ -83,7 +83,7 @@ impl Decoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decoders::{DType, TensorShape};
+    use crate::decoders::{DType, NetworkShape, TensorShape};
     use crate::model_yaml::tests::{FULL, parse};
     use jetwatch_types::Size;
 
@@ -104,10 +104,10 @@ mod tests {
             element: DType::F32,
             axes: &[126, 7],
         };
-        let output_decoder = spec
-            .output
-            .layout
-            .create_decoder(spec.input.size, 2, &[shape]);
+        let output_decoder =
+            spec.output
+                .layout
+                .create_decoder(&NetworkShape::new(spec.input.size, 2, &[shape]));
         let mut decoder = Decoder::new(output_decoder.expect("the shape is right"), params);
 
         let mut output = vec![0.0; 126 * 7];

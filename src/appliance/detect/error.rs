@@ -94,22 +94,14 @@ pub enum DetectError {
     #[error(
         "the network failed on a batch of {batch}: {reason}; if memory ran out, lower detector.batch_size or detector.workers"
     )]
-    Infer {
-        batch: usize,
-        reason: String,
-    },
+    Infer { batch: usize, reason: String },
     #[error("the layers of the network cannot be timed: {reason}")]
-    Layers {
-        reason: String,
-    },
+    Layers { reason: String },
     /// A batch of a size that the detector was not made for: a bug of the caller.
     #[error(
         "a batch of {found} frames came to a detector made for 1 to {most}; this is a bug in jetwatch"
     )]
-    BatchSize {
-        found: usize,
-        most: usize,
-    },
+    BatchSize { found: usize, most: usize },
     /// An image that was not scaled to the letterbox's inner size: a bug of the caller.
     #[error(
         "frame {seq} of source {}: the image is {found}, expected {expected} ({source_size} laid into {input}); \
@@ -184,9 +176,7 @@ pub enum DetectError {
         of_first: usize,
     },
     #[error("a synthetic scene shows `{label}`; the scripted detector knows {}", super::scripted::LABELS.join(", "))]
-    UnknownTruthLabel {
-        label: &'static str,
-    },
+    UnknownTruthLabel { label: &'static str },
 }
 
 impl DetectError {

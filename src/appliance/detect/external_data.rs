@@ -34,10 +34,7 @@ pub enum WeightsError {
          into one file",
         network.display()
     )]
-    Outside {
-        network: PathBuf,
-        location: String,
-    },
+    Outside { network: PathBuf, location: String },
     #[error(
         "{} has {found} bytes, but {} keeps weights in it up to byte {needed}: it is cut off or belongs to another export; \
          fetch or export both again",
@@ -66,10 +63,7 @@ pub enum WeightsError {
          use a smaller one",
         network.display()
     )]
-    TooLong {
-        network: PathBuf,
-        found: u64,
-    },
+    TooLong { network: PathBuf, found: u64 },
 }
 
 /// Errors while weights are embedded.

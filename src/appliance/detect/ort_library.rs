@@ -43,9 +43,7 @@ pub enum RuntimeError {
         join_paths(searched),
         download_command()
     )]
-    Missing {
-        searched: Vec<PathBuf>,
-    },
+    Missing { searched: Vec<PathBuf> },
     #[error("{named_by} names {}, which is not a file; expected the path of {STEM}", path.display())]
     NotAFile {
         path: PathBuf,
@@ -53,15 +51,9 @@ pub enum RuntimeError {
         named_by: &'static str,
     },
     #[error("{} cannot be used as ONNX Runtime {MIN_VERSION} or newer for {}: {reason}", path.display(), env::consts::ARCH)]
-    Unusable {
-        path: PathBuf,
-        reason: String,
-    },
+    Unusable { path: PathBuf, reason: String },
     #[error("ONNX Runtime was already opened from {}; one process cannot open {} too", open.display(), wanted.display())]
-    AlreadyOpen {
-        open: PathBuf,
-        wanted: PathBuf,
-    },
+    AlreadyOpen { open: PathBuf, wanted: PathBuf },
 }
 
 /// The command that downloads the wheel with the library, with any pip since 20.0 (Ubuntu 20.04). Without all of these

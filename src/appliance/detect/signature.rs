@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::DetectError;
-use super::decoders::{DType, OutputDecoder, TensorShape};
+use super::decoders::{DType, NetworkShape, OutputDecoder, TensorShape};
 use super::model::{InputElement, ModelSpec};
 use super::ort_session::RunShape;
 
@@ -173,10 +173,8 @@ pub(super) fn create_decoder(
             axes,
         })
         .collect();
-    let output_decoder =
-        spec.output
-            .layout
-            .create_decoder(spec.input.size, spec.labels.len(), &shapes);
+    let network = NetworkShape::new(spec.input.size, spec.labels.len(), &shapes);
+    let output_decoder = spec.output.layout.create_decoder(&network);
     output_decoder.map_err(|mismatch| {
         let tensor = mismatch.tensor;
         let found = shapes

@@ -21,7 +21,9 @@ use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use jetwatch_detect::decode::{DecodeParams, Decoder};
-use jetwatch_detect::decoders::{DType, DecodeDiagnostics, OutputDecoder, TensorShape, TensorView};
+use jetwatch_detect::decoders::{
+    DType, DecodeDiagnostics, NetworkShape, OutputDecoder, TensorShape, TensorView,
+};
 use jetwatch_detect::layouts::LayoutKind;
 use jetwatch_detect::model::{InputElement, ModelSpec};
 use jetwatch_detect::{Candidate, ClassFilter};
@@ -342,7 +344,7 @@ impl<'a> DecodeSession<'a> {
         let (size, labels) = (self.spec.input.size, self.spec.labels.len());
         let layout = &self.spec.output.layout;
         layout
-            .create_decoder(size, labels, &of_each)
+            .create_decoder(&NetworkShape::new(size, labels, &of_each))
             .map_err(|mismatch| {
                 let name = self.spec.output.tensors.get(mismatch.tensor);
                 let found = of_each

@@ -20,13 +20,9 @@ pub enum ModelYamlTemplateError {
         "the input `{input}` takes text, so that the network finds any class, and jetwatch runs networks of a fixed list of classes: \
          export it for these (such as model.set_classes of Ultralytics before the export)"
     )]
-    Text {
-        input: String,
-    },
+    Text { input: String },
     #[error("found the layout `{wanted}`, expected one of {}", names())]
-    UnknownLayout {
-        wanted: String,
-    },
+    UnknownLayout { wanted: String },
     #[error(
         "the network is for {}, and jetwatch finds objects by boxes along the edges of the image: export a \
          detection network (such as yolo export model=yolo11n.pt format=onnx)",
@@ -35,30 +31,22 @@ pub enum ModelYamlTemplateError {
             _ => "poses (task pose)",
         }
     )]
-    OtherTask {
-        task: String,
-    },
+    OtherTask { task: String },
     #[error(
         "output `{output}` has only the numbers of the boxes that NonMaxSuppression kept, and boxes and scores are not among the \
          outputs: export the network with boxes, scores and classes gathered by them (such as with nms=True or --end2end), or \
          without suppression"
     )]
-    OnlyIndices {
-        output: String,
-    },
+    OnlyIndices { output: String },
     #[error(
         "a run gave boxes in the output `{output}` that are no corners: those of an SSD are deltas of its anchors, which are not in the \
          file; export the network with its boxes decoded, or write model.yaml with layout ssd, boxes_are deltas and the anchors"
     )]
-    RawBoxes {
-        output: String,
-    },
+    RawBoxes { output: String },
     #[error(
         "no input takes images: found {found}, expected float32 [1 or N, 3, height, width]; export the network again"
     )]
-    NoInput {
-        found: String,
-    },
+    NoInput { found: String },
     #[error(
         "the input `{input}` is {found}, expected [1 or N, 3, height, width]; {}",
         if *is_last {
@@ -75,15 +63,9 @@ pub enum ModelYamlTemplateError {
     #[error(
         "the input `{input}` has a dynamic size ({found}): give the size to use, such as --size 640x640"
     )]
-    NoSize {
-        input: String,
-        found: String,
-    },
+    NoSize { input: String, found: String },
     #[error("found --size {wanted}, expected {size}, the fixed size of the network")]
-    OtherSize {
-        wanted: Size,
-        size: Size,
-    },
+    OtherSize { wanted: Size, size: Size },
     #[error(
         "{labels} labels were given, but the network has {classes} classes (as layout {layout}, {reason}): give one label per line, in \
          the order of the classes"
@@ -97,31 +79,23 @@ pub enum ModelYamlTemplateError {
     #[error(
         "the outputs of layout {layout} do not contain the number of classes: give their names with --labels FILE"
     )]
-    NoLabels {
-        layout: &'static str,
-    },
+    NoLabels { layout: &'static str },
     #[error(
         "--background is given, but the layout is {layout}, and only ssd has a background class: leave the option out, or \
          add --layout ssd"
     )]
-    NoBackground {
-        layout: &'static str,
-    },
+    NoBackground { layout: &'static str },
     #[error(
         "found --background {background}, expected none: the network has one score for each anchor, which is that of its class"
     )]
-    OnlyBackground {
-        background: &'static str,
-    },
+    OnlyBackground { background: &'static str },
     #[error(
         "labels are given for the layout embedding, expected none: its network gives a vector and no classes; if it is a classifier, \
          give its layout with --layout"
     )]
     LabelsOfEmbedding,
     #[error("the label `{label}` is given twice, expected names that differ")]
-    SameLabel {
-        label: String,
-    },
+    SameLabel { label: String },
 }
 
 fn none_fits(outputs: &str, size: Size, wanted: Option<&str>, reason: Option<&str>) -> String {

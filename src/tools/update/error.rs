@@ -27,9 +27,7 @@ pub enum UpdateError {
     #[error("{} is not usable: {problem}", path.display())]
     Corrupt { path: PathBuf, problem: String },
     #[error("the repository is not used: {problem}")]
-    Repository {
-        problem: String,
-    },
+    Repository { problem: String },
     #[error("version {version} does not work with the present configuration: {problem}")]
     Configuration { version: String, problem: String },
     #[error("{0}")]

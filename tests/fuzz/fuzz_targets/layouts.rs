@@ -13,7 +13,7 @@ use std::any::Any;
 
 use jetwatch_detect::decode::{DecodeParams, Decoder};
 use jetwatch_detect::decoders::{
-    DecodeDiagnostics, MAX_SCORE, OutputDecoder, TensorShape, TensorView,
+    DecodeDiagnostics, MAX_SCORE, NetworkShape, OutputDecoder, TensorShape, TensorView,
 };
 use jetwatch_detect::layouts::OutputLayout;
 use jetwatch_detect::layouts::ssd::{SsdActivation, SsdBackground, SsdParameters};
@@ -43,7 +43,7 @@ fn decode_drawn(bytes: &mut Unstructured<'_>) -> Result<()> {
     let shapes: Vec<TensorShape<'_>> = drawn.tensors.iter().map(|tensor| tensor.shape()).collect();
     let head = match drawn
         .layout
-        .create_decoder(drawn.input, drawn.classes, &shapes)
+        .create_decoder(&NetworkShape::new(drawn.input, drawn.classes, &shapes))
     {
         Ok(head) => head,
         Err(mismatch) => {

@@ -10,7 +10,7 @@ use jetwatch_types::Xyxy;
 
 /// Collects the candidates of one image.
 #[derive(Debug)]
-pub(crate) struct CandidateCollector<'a> {
+pub struct CandidateCollector<'a> {
     /// Minimum score of a candidate.
     pub threshold: f32,
     filter: &'a ClassFilter,

@@ -6,8 +6,8 @@ use super::activation::{min_logit, sigmoid};
 use super::boxes::{first_unbounded, from_center, from_corners};
 use super::candidates::CandidateCollector;
 use super::tensors::floats;
-use super::{DecodeDiagnostics, ElementIndex, OutputDecoder, TensorView};
-use crate::{Candidate, ClassFilter};
+use super::{ElementIndex, OutputDecoder, TensorView};
+
 use jetwatch_pixels::argmax::{BLOCK, Block, Span, argmax};
 use jetwatch_types::Xyxy;
 
@@ -234,19 +234,10 @@ pub(crate) struct Dense {
 }
 
 impl OutputDecoder for Dense {
-    fn decode(
-        &self,
-        tensors: &[TensorView<'_>],
-        threshold: f32,
-        filter: &ClassFilter,
-        candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics {
+    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
         let boxes = self.boxes.place.numbers(tensors);
-        let mut collector = CandidateCollector::new(threshold, filter, candidates);
-        self.scores.decode(tensors, 0, &mut collector, |cell| {
-            self.boxes.decode(boxes, cell)
-        });
-        collector.decoded
+        self.scores
+            .decode(tensors, 0, collector, |cell| self.boxes.decode(boxes, cell));
     }
 
     fn needs_suppression(&self) -> bool {

@@ -12,8 +12,8 @@
 use super::candidates::CandidateCollector;
 use super::dense::{Place, Scores};
 use super::grids::Grid;
-use super::{DecodeDiagnostics, ElementIndex, OutputDecoder, TensorView};
-use crate::{Candidate, ClassFilter};
+use super::{ElementIndex, OutputDecoder, TensorView};
+
 use jetwatch_types::Xyxy;
 
 /// Maximum numbers of one side.
@@ -40,23 +40,15 @@ pub(crate) struct Distances {
 }
 
 impl OutputDecoder for Distances {
-    fn decode(
-        &self,
-        tensors: &[TensorView<'_>],
-        threshold: f32,
-        filter: &ClassFilter,
-        candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics {
-        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
         let mut before = 0;
         for grid in &self.grids {
             let sides = grid.sides.numbers(tensors);
-            grid.scores.decode(tensors, before, &mut collector, |cell| {
+            grid.scores.decode(tensors, before, collector, |cell| {
                 grid.decode_box(sides, cell, self.offset)
             });
             before += grid.grid.cells();
         }
-        collector.decoded
     }
 }
 

@@ -21,7 +21,12 @@ use std::fmt::Debug;
 
 pub use jetwatch_pixels::argmax::MAX_SCORE;
 
+use self::candidates::CandidateCollector;
 use super::{Candidate, ClassFilter};
+use jetwatch_types::Size;
+
+/// A decoder of any layout.
+pub type BoxedDecoder = Box<dyn OutputDecoder>;
 
 /// The elements of one image in one output tensor, in memory order, without the batch axis.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +57,33 @@ pub struct TensorShape<'a> {
     pub element: DType,
     /// Its axes without the batch axis.
     pub axes: &'a [usize],
+}
+
+/// The input of a network, the number of its classes, and its output tensors in the layout's order.
+#[derive(Debug, Clone, Copy)]
+pub struct NetworkShape<'a> {
+    /// Size of the input in pixels.
+    pub input: Size,
+    /// Number of labels.
+    pub classes: usize,
+    /// Output tensors of one image.
+    pub shapes: &'a [TensorShape<'a>],
+}
+
+impl<'a> NetworkShape<'a> {
+    /// See the fields.
+    pub fn new(input: Size, classes: usize, shapes: &'a [TensorShape<'a>]) -> Self {
+        Self {
+            input,
+            classes,
+            shapes,
+        }
+    }
+
+    /// Input, classes and tensors.
+    pub fn parts(&self) -> (Size, usize, &'a [TensorShape<'a>]) {
+        (self.input, self.classes, self.shapes)
+    }
 }
 
 /// Why a tensor does not fit the layout.
@@ -104,7 +136,17 @@ pub trait OutputDecoder: Debug + Send {
         threshold: f32,
         filter: &ClassFilter,
         candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics;
+    ) -> DecodeDiagnostics {
+        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+        self.collect(tensors, &mut collector);
+        collector.decoded
+    }
+
+    /// Gives each box of an image to `collector`, as [`decode`](Self::decode) describes.
+    ///
+    /// # Panics
+    /// As [`decode`](Self::decode).
+    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>);
 
     /// Whether boxes of one object may overlap, so that they need non-maximum suppression.
     fn needs_suppression(&self) -> bool {

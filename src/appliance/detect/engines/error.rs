@@ -28,61 +28,42 @@ pub enum EngineError {
         "model {model}: unknown TensorRT precision `{wanted}`, expected a name that begins with fp32, fp16 or int8; \
          choose another with detector.precision or --precision"
     )]
-    UnknownPrecision {
-        model: String,
-        wanted: String,
-    },
+    UnknownPrecision { model: String, wanted: String },
     /// INT8 of a model without an INT8 file, and without calibration.
     #[error(
         "model {model} has no precision `{wanted}`, and INT8 of its fp32 network needs a calibration: give images with \
          `jetwatch engine build --calibration-images`, a cache with detector.tensorrt.calibration, or make an int8 network \
          with models/quantize.py"
     )]
-    NoInt8 {
-        model: String,
-        wanted: String,
-    },
+    NoInt8 { model: String, wanted: String },
     /// FP32 on a DLA.
     #[error(
         "model {model}: a DLA supports only fp16 and int8, but fp32 is configured: choose another with detector.precision or \
          --precision, or leave detector.tensorrt.dla or --dla out"
     )]
-    DlaFloats {
-        model: String,
-    },
+    DlaFloats { model: String },
     /// A calibration for a model that has no FP32 file.
     #[error(
         "model {model} has no fp32 network, and only fp32 can be calibrated: leave the calibration out, or add the network to model.yaml"
     )]
-    NothingToCalibrate {
-        model: String,
-    },
+    NothingToCalibrate { model: String },
     #[error(
         "model {model} takes images as bytes, and TensorRT calibrates only networks of 32-bit floats: give the network with Q/DQ nodes"
     )]
-    CalibratesFloats {
-        model: String,
-    },
+    CalibratesFloats { model: String },
     #[error(
         "cannot read the calibration cache {}: {source}; make one with `jetwatch engine build --calibration-images`", path.display()
     )]
-    Calibration {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Calibration { path: PathBuf, source: io::Error },
     #[error(
         "{} is not a TensorRT calibration cache, which begins with `TRT-`; make one with `jetwatch engine build --calibration-images`",
         path.display()
     )]
-    NoCalibration {
-        path: PathBuf,
-    },
+    NoCalibration { path: PathBuf },
     #[error(
         "TensorRT made no calibration of {}: if it has Q/DQ nodes, leave the calibration out", path.display()
     )]
-    NotCalibrated {
-        path: PathBuf,
-    },
+    NotCalibrated { path: PathBuf },
     #[error(
         "cannot {what} {}: {source}; give the user that runs jetwatch access to that folder, or choose another with \
          detector.tensorrt.engines or --engines", path.display()

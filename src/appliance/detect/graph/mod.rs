@@ -36,19 +36,13 @@ const MAX_BYTES: u64 = 1 << 31;
 #[allow(missing_docs)] // The messages explain the variants.
 pub enum GraphError {
     #[error("cannot read {}: {source}", path.display())]
-    Unreadable {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     #[error(
         "{}: found {bytes} bytes, expected at most {MAX_BYTES}: ONNX files are protobuf messages, which cannot be longer; \
          save the network with external weights",
         path.display()
     )]
-    TooLong {
-        path: PathBuf,
-        bytes: u64,
-    },
+    TooLong { path: PathBuf, bytes: u64 },
     #[error(
         "{}: {} at byte {} of {bytes}: the file is cut off, damaged or not in ONNX's format; fetch or export it again",
         path.display(), damage.what, damage.at

@@ -18,9 +18,9 @@ use super::recognize::{self, Certainty, Outputs, Recognized};
 use super::{DETECTOR, IMAGENET, Layout, LayoutKind, OutputLayout, Preprocessing, UNIT};
 use crate::decoders::candidates::{CandidateCollector, is_valid};
 use crate::decoders::tensors::{check_count, element_name, floats};
-use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
-use crate::{Candidate, ClassFilter};
-use jetwatch_types::{Size, Xyxy};
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorView};
+
+use jetwatch_types::Xyxy;
 
 /// The layout of exclusive labels.
 pub const SOFTMAX: Layout = Layout {
@@ -135,13 +135,8 @@ fn recognize(outputs: &Outputs<'_>, scores: ClassifierScores) -> Option<Recogniz
 }
 
 impl OutputLayout for ClassifierScores {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(Classifier::new(*self, input, classes, shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(Classifier::new(*self, network)?))
     }
 
     fn kind(&self) -> LayoutKind {
@@ -185,12 +180,8 @@ impl Classifier {
     ///
     /// # Errors
     /// There is not exactly one tensor, or it does not have one score for each of `classes`.
-    pub fn new(
-        scores: ClassifierScores,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Self, Mismatch> {
+    pub fn new(scores: ClassifierScores, network: &NetworkShape<'_>) -> Result<Self, Mismatch> {
+        let (input, classes, shapes) = network.parts();
         check_count(shapes, 1, "scores")?;
         let shape = shapes[0];
         let longer = shape.axes.iter().filter(|axis| **axis != 1).count();
@@ -235,14 +226,7 @@ impl Classifier {
 }
 
 impl OutputDecoder for Classifier {
-    fn decode(
-        &self,
-        tensors: &[TensorView<'_>],
-        threshold: f32,
-        filter: &ClassFilter,
-        candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics {
-        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
         let scores = floats(tensors, 0, self.classes);
         let is_score = |score: &f32| match self.scores {
             ClassifierScores::Logits => score.is_finite(),
@@ -254,13 +238,12 @@ impl OutputDecoder for Classifier {
                     collector.push(class, class as u16, score, self.image_box);
                 }
             }
-            None => self.keep_best(scores, &mut collector),
+            None => self.keep_best(scores, collector),
             Some(index) if self.scores == ClassifierScores::Logits => {
                 collector.report_non_finite(0, index);
             }
             Some(_) => collector.report_invalid(0, scores.iter().copied().enumerate()),
         }
-        collector.decoded
     }
 
     fn needs_suppression(&self) -> bool {
@@ -272,13 +255,15 @@ impl OutputDecoder for Classifier {
 mod tests {
     use super::*;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_refused, place};
+    use crate::decoders::{DecodeDiagnostics, TensorShape};
+    use jetwatch_types::Size;
 
     const INPUT: Size = Size::new(64, 32);
     const IMAGE_BOX: Xyxy = [0.0, 0.0, 64.0, 32.0];
 
     fn fixture(scores: ClassifierScores, numbers: &[f32]) -> DecoderFixture<Classifier> {
         let mut fixture = DecoderFixture::new(vec![vec![numbers.len(), 1, 1]], |shapes| {
-            Classifier::new(scores, INPUT, numbers.len(), shapes)
+            Classifier::new(scores, &NetworkShape::new(INPUT, numbers.len(), shapes))
         });
         fixture.put(0, 0, 1, numbers);
         fixture
@@ -323,7 +308,10 @@ mod tests {
     fn classifier_tensor_needs_one_value_per_label() {
         let make = |classes| {
             move |shapes: &[TensorShape<'_>]| {
-                Classifier::new(ClassifierScores::Softmax, INPUT, classes, shapes)
+                Classifier::new(
+                    ClassifierScores::Softmax,
+                    &NetworkShape::new(INPUT, classes, shapes),
+                )
             }
         };
         for axes in [vec![3], vec![3, 1, 1], vec![1, 3]] {

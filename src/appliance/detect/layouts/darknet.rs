@@ -18,9 +18,8 @@ use crate::decoders::boxes::BoxUnit;
 use crate::decoders::dense::{Activation, Boxes, Dense, Place, Scores};
 use crate::decoders::rows::BEFORE_CLASSES;
 use crate::decoders::tensors::{check_axes, check_count};
-use crate::decoders::{DType, Mismatch, OutputDecoder, TensorShape};
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape};
 use crate::yaml_values::{elsewhere, invalid, numbers_of};
-use jetwatch_types::Size;
 
 pub mod grids;
 
@@ -239,13 +238,8 @@ fn factors_of(node: &Node<'_>, grids: usize) -> Option<Vec<f32>> {
 pub struct DecodedBoxes;
 
 impl OutputLayout for DecodedBoxes {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(decoder(input, classes, shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(decoder(network)?))
     }
 }
 
@@ -257,7 +251,8 @@ const SCORES: usize = 1;
 ///
 /// # Errors
 /// There are not two tensors, boxes and scores, with the same number of rows, or scores do not have one column for each of `classes`.
-fn decoder(input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Dense, Mismatch> {
+fn decoder(network: &NetworkShape<'_>) -> Result<Dense, Mismatch> {
+    let (input, classes, shapes) = network.parts();
     check_count(shapes, 2, "boxes, then scores")?;
     let advice =
         format!("scores have a number for each label; check labels ({classes}) in model.yaml");
@@ -295,12 +290,14 @@ mod tests {
     use super::*;
     use crate::decoders::DecodeDiagnostics;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
+    use jetwatch_types::Size;
 
     const INPUT: Size = Size::new(100, 200);
 
     fn fixture(boxes: &[[f32; 4]], scores: &[[f32; 2]]) -> DecoderFixture<Dense> {
         let axes = vec![vec![boxes.len(), 1, 4], vec![scores.len(), 2]];
-        let mut fixture = DecoderFixture::new(axes, |shapes| decoder(INPUT, 2, shapes));
+        let mut fixture =
+            DecoderFixture::new(axes, |shapes| decoder(&NetworkShape::new(INPUT, 2, shapes)));
         fixture.floats = vec![boxes.concat(), scores.concat()];
         fixture
     }
@@ -330,11 +327,11 @@ mod tests {
     #[test]
     fn other_shapes_are_rejected_with_expected_shape() {
         DecoderFixture::new(vec![vec![9, 4], vec![9, 2]], |shapes| {
-            decoder(INPUT, 2, shapes)
+            decoder(&NetworkShape::new(INPUT, 2, shapes))
         });
         let f32 = DType::F32;
         #[rustfmt::skip]
-        check_refused(|shapes| decoder(INPUT, 2, shapes), "", &[
+        check_refused(|shapes| decoder(&NetworkShape::new(INPUT, 2, shapes)), "", &[
             (&[&[9, 1, 4], &[9, 3]], f32, 1, "float32 [boxes, 2]"),
             (&[&[9, 1, 4], &[1, 9, 2]], f32, 1, "float32 [boxes, 2]"),
             (&[&[8, 1, 4], &[9, 2]], f32, 0, "float32 [9, 1, 4]"),

@@ -26,11 +26,10 @@ use crate::decoders::boxes::first_unbounded;
 use crate::decoders::candidates::{CandidateCollector, is_valid};
 use crate::decoders::grids::Grid;
 use crate::decoders::tensors::{check_axes, check_count, floats};
-use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
-use crate::{Candidate, ClassFilter};
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorView};
+
 use jetwatch_config::Section;
 use jetwatch_pixels::argmax::Span;
-use jetwatch_types::Size;
 
 /// The layout.
 pub const DETECTNET_V2: Layout = Layout {
@@ -68,13 +67,8 @@ fn recognize(outputs: &Outputs<'_>) -> Vec<Recognized> {
 }
 
 impl OutputLayout for DetectNetParameters {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(DetectNetV2::new(self, input, classes, shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(DetectNetV2::new(self, network)?))
     }
 
     fn side_multiple(&self) -> u32 {
@@ -112,10 +106,9 @@ impl DetectNetV2 {
     /// There are not two tensors over the same grid of `input`, or they do not have the planes of `classes`.
     pub fn new(
         parameters: &DetectNetParameters,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
+        network: &NetworkShape<'_>,
     ) -> Result<Self, Mismatch> {
+        let (input, classes, shapes) = network.parts();
         check_count(shapes, 2, "scores, boxes")?;
         let advice = "scores of the layout detectnet_v2 have one plane for each label, boxes have four: check the labels, \
                       the size of the input and the order of the tensors";
@@ -175,42 +168,36 @@ impl DetectNetV2 {
 }
 
 impl OutputDecoder for DetectNetV2 {
-    fn decode(
-        &self,
-        tensors: &[TensorView<'_>],
-        threshold: f32,
-        filter: &ClassFilter,
-        candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics {
-        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
         let cells = self.grid.cells();
         let scores = floats(tensors, 0, self.classes * cells);
         let boxes = floats(tensors, 1, 4 * self.classes * cells);
         // Most parts of the tensor hold only background, which one comparison of the whole part detects.
         for (number, part) in scores.chunks(PART).enumerate() {
             let span = Span::from_row(part);
-            if span.max < threshold && span.is_valid() {
+            if span.max < collector.threshold && span.is_valid() {
                 continue;
             }
             for (place, score) in part.iter().copied().enumerate() {
-                self.decode_score(number * PART + place, score, boxes, &mut collector);
+                self.decode_score(number * PART + place, score, boxes, collector);
             }
         }
-        collector.decoded
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decoders::DecodeDiagnostics;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
+    use jetwatch_types::Size;
 
     /// A grid of 4 × 2 cells of stride 16.
     const INPUT: Size = Size::new(64, 32);
 
     fn fixture(parameters: &DetectNetParameters) -> DecoderFixture<DetectNetV2> {
         DecoderFixture::new(vec![vec![2, 2, 4], vec![8, 2, 4]], |shapes| {
-            DetectNetV2::new(parameters, INPUT, 2, shapes)
+            DetectNetV2::new(parameters, &NetworkShape::new(INPUT, 2, shapes))
         })
     }
 
@@ -276,7 +263,7 @@ mod tests {
         let (f32, i64) = (DType::F32, DType::I64);
         let stride = "with h and w those of the input, 64×32, divided by 16";
         #[rustfmt::skip]
-        check_refused(|shapes| DetectNetV2::new(&parameters, INPUT, 2, shapes), "check the labels", &[
+        check_refused(|shapes| DetectNetV2::new(&parameters, &NetworkShape::new(INPUT, 2, shapes)), "check the labels", &[
             (&[&[3, 2, 4], &[8, 2, 4]], f32, 0, "float32 [2, h, w]"),
             (&[&[2, 2, 4], &[8, 2, 4]], i64, 0, "float32 [2, h, w]"),
             (&[&[2, 2, 4], &[4, 2, 4]], f32, 1, "float32 [8, 2, 4]"),

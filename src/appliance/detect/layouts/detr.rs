@@ -25,11 +25,9 @@ use crate::decoders::candidates::{CandidateCollector, is_valid};
 pub use crate::decoders::dense::Activation as DetrActivation;
 use crate::decoders::dense::{Activation, Boxes, Dense, Place, Scores};
 use crate::decoders::tensors::{check_axes, check_count, floats};
-use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorView};
 use crate::graph::Element;
 use crate::yaml_values::invalid;
-use crate::{Candidate, ClassFilter};
-use jetwatch_types::Size;
 
 /// The layout.
 pub const DETR: Layout = Layout {
@@ -193,13 +191,8 @@ fn queries(outputs: &Outputs<'_>) -> Option<Recognized> {
 }
 
 impl OutputLayout for DetrParameters {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(Detr::new(self, input, classes, shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(Detr::new(self, network)?))
     }
 }
 
@@ -239,12 +232,8 @@ impl Detr {
     ///
     /// # Errors
     /// The tensors are not those of the form in `parameters`, or do not have the same number of queries, or not `classes`.
-    pub fn new(
-        parameters: &DetrParameters,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Self, Mismatch> {
+    pub fn new(parameters: &DetrParameters, network: &NetworkShape<'_>) -> Result<Self, Mismatch> {
+        let (input, classes, shapes) = network.parts();
         let float = DType::F32;
         let (scores, boxes, activation) = match *parameters {
             DetrParameters::Queries {
@@ -344,19 +333,11 @@ fn decode_ranked(
 }
 
 impl OutputDecoder for Detr {
-    fn decode(
-        &self,
-        tensors: &[TensorView<'_>],
-        threshold: f32,
-        filter: &ClassFilter,
-        candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics {
+    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
         match &self.0 {
-            Queries::Scored(dense) => dense.decode(tensors, threshold, filter, candidates),
+            Queries::Scored(dense) => dense.collect(tensors, collector),
             Queries::Ranked { queries, classes } => {
-                let mut collector = CandidateCollector::new(threshold, filter, candidates);
-                decode_ranked(tensors, *queries, *classes, &mut collector);
-                collector.decoded
+                decode_ranked(tensors, *queries, *classes, collector);
             }
         }
     }
@@ -372,6 +353,8 @@ mod tests {
     use super::*;
     use crate::decoders::activation::sigmoid;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_refused, decode, place};
+    use crate::decoders::{DecodeDiagnostics, TensorShape};
+    use jetwatch_types::Size;
 
     const INPUT: Size = Size::new(64, 32);
     const F32: DType = DType::F32;
@@ -383,7 +366,7 @@ mod tests {
             no_object: false,
         };
         let mut fixture = DecoderFixture::new(vec![vec![4, 2], vec![4, 4]], |shapes| {
-            Detr::new(&parameters, INPUT, 2, shapes)
+            Detr::new(&parameters, &NetworkShape::new(INPUT, 2, shapes))
         });
         if activation == DetrActivation::Sigmoid {
             fixture.floats[0].fill(-9.0);
@@ -410,7 +393,10 @@ mod tests {
 
         // The same in one tensor.
         let mut joined = DecoderFixture::new(vec![vec![4, 6]], |shapes| {
-            Detr::new(&DetrParameters::Joined, INPUT, 2, shapes)
+            Detr::new(
+                &DetrParameters::Joined,
+                &NetworkShape::new(INPUT, 2, shapes),
+            )
         });
         let rows = fixture.floats[1].chunks(4).zip(fixture.floats[0].chunks(2));
         joined.floats[0] = rows
@@ -460,7 +446,12 @@ mod tests {
             [(element, &[4_usize][..]), (F32, &[4, 4]), (F32, &[4])]
                 .map(|(element, axes)| TensorShape { element, axes })
         };
-        let decoder = |element| Detr::new(&DetrParameters::Ranked, INPUT, 2, &shapes(element));
+        let decoder = |element| {
+            Detr::new(
+                &DetrParameters::Ranked,
+                &NetworkShape::new(INPUT, 2, &shapes(element)),
+            )
+        };
         let labels = [1_i64, 2, 0, -1];
         let narrow = labels.map(|label| label as i32);
         let boxes = [[1.0_f32, 2.0, 3.0, 4.0]; 4].concat();
@@ -507,7 +498,9 @@ mod tests {
             no_object: false,
         };
         let refused = |parameters: DetrParameters, axes: &[&[usize]], tensor, expected: &str| {
-            let make = |shapes: &[TensorShape<'_>]| Detr::new(&parameters, INPUT, 2, shapes);
+            let make = |shapes: &[TensorShape<'_>]| {
+                Detr::new(&parameters, &NetworkShape::new(INPUT, 2, shapes))
+            };
             check_refused(make, "", &[(axes, F32, tensor, expected)]);
         };
         let (joined, ranked) = (DetrParameters::Joined, DetrParameters::Ranked);
@@ -533,7 +526,7 @@ mod tests {
                 no_object: true,
             };
             let mut fixture = DecoderFixture::new(vec![vec![2, 3], vec![2, 4]], |shapes| {
-                Detr::new(&parameters, INPUT, 2, shapes)
+                Detr::new(&parameters, &NetworkShape::new(INPUT, 2, shapes))
             });
             fixture.floats[0] = vec![0.0, 2.0_f32.ln(), 5.0_f32.ln(), 0.0, 0.0, 40.0];
             fixture

@@ -10,14 +10,13 @@
 
 use std::sync::Arc;
 
-use jetwatch_types::Size;
-
 use super::recognize::{self, Certainty, Outputs, Recognized};
 use super::{DETECTOR, IMAGENET, Layout, LayoutKind, OutputLayout};
 use crate::decoders::candidates::CandidateCollector;
 use crate::decoders::tensors::{check_count, element_name, floats};
-use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
-use crate::{Candidate, ClassFilter};
+use crate::decoders::{
+    BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorShape, TensorView,
+};
 
 /// The layout.
 pub const EMBEDDING: Layout = Layout {
@@ -65,13 +64,8 @@ fn recognize(outputs: &Outputs<'_>) -> Option<Recognized> {
 pub struct Vector;
 
 impl OutputLayout for Vector {
-    fn create_decoder(
-        &self,
-        _input: Size,
-        _classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(Embedding::new(shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(Embedding::new(network.shapes)?))
     }
 
     fn kind(&self) -> LayoutKind {
@@ -115,19 +109,11 @@ impl Embedding {
 
 impl OutputDecoder for Embedding {
     /// Finds nothing: only the values are checked.
-    fn decode(
-        &self,
-        tensors: &[TensorView<'_>],
-        threshold: f32,
-        filter: &ClassFilter,
-        candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics {
-        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
         let values = floats(tensors, 0, self.length);
         if let Some(index) = values.iter().position(|value| !value.is_finite()) {
             collector.report_non_finite(0, index);
         }
-        collector.decoded
     }
 
     fn needs_suppression(&self) -> bool {
@@ -142,6 +128,7 @@ impl OutputDecoder for Embedding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decoders::DecodeDiagnostics;
     use crate::decoders::fixture::{DecoderFixture, check_refused, place};
 
     #[test]

@@ -19,10 +19,9 @@ use crate::decoders::activation::sigmoid;
 use crate::decoders::boxes::{BoxUnit, first_unbounded, from_center};
 use crate::decoders::candidates::{CandidateCollector, is_valid};
 use crate::decoders::tensors::{check_axes, check_count, floats};
-use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
-use crate::{Candidate, ClassFilter};
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorView};
+
 use jetwatch_pixels::argmax::{BLOCK, Block, argmax};
-use jetwatch_types::Size;
 
 /// The layout.
 pub const FASTESTDET: Layout = Layout {
@@ -56,13 +55,8 @@ fn recognize(outputs: &Outputs<'_>) -> Option<Recognized> {
 pub struct Planes;
 
 impl OutputLayout for Planes {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(FastestDet::new(input, classes, shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(FastestDet::new(network)?))
     }
 
     fn side_multiple(&self) -> u32 {
@@ -93,7 +87,8 @@ impl FastestDet {
     ///
     /// # Errors
     /// There is not exactly one tensor, or it does not have five planes and one for each of `classes`.
-    pub fn new(input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
+    pub fn new(network: &NetworkShape<'_>) -> Result<Self, Mismatch> {
+        let (input, classes, shapes) = network.parts();
         check_count(shapes, 1, "objectness, box and classes in one")?;
         let advice =
             "the layout fastestdet has five planes and one for each label: check the labels";
@@ -157,19 +152,12 @@ impl FastestDet {
 
 impl OutputDecoder for FastestDet {
     /// Of cells whose objectness cannot reach the threshold nothing else is read.
-    fn decode(
-        &self,
-        tensors: &[TensorView<'_>],
-        threshold: f32,
-        filter: &ClassFilter,
-        candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics {
-        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
         let cells = self.columns * self.rows;
         let planes = floats(tensors, 0, (BEFORE_CLASSES + self.classes) * cells);
         let (objectness, classes) = (&planes[..cells], &planes[BEFORE_CLASSES * cells..]);
         // For a best class of 1; slightly less, because rounding must not lose the threshold itself.
-        let least = threshold.powf(1.0 / OBJECTNESS_POWER) * 0.999;
+        let least = collector.threshold.powf(1.0 / OBJECTNESS_POWER) * 0.999;
         let passes = |value: f32| value >= least || !is_valid(value);
         let mut block = Block::new();
         for first in (0..cells).step_by(BLOCK) {
@@ -181,18 +169,20 @@ impl OutputDecoder for FastestDet {
             block.read(classes, cells, first, count);
             for (offset, value) in part.iter().copied().enumerate() {
                 if passes(value) {
-                    self.decode_cell(planes, first + offset, &block, &mut collector);
+                    self.decode_cell(planes, first + offset, &block, collector);
                 }
             }
         }
-        collector.decoded
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Candidate;
+    use crate::decoders::DecodeDiagnostics;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
+    use jetwatch_types::Size;
 
     /// 24 × 8 cells: more than a block.
     const CELLS: usize = 192;
@@ -200,7 +190,7 @@ mod tests {
 
     fn fixture() -> DecoderFixture<FastestDet> {
         DecoderFixture::new(vec![vec![7, 8, 24]], |shapes| {
-            FastestDet::new(INPUT, 2, shapes)
+            FastestDet::new(&NetworkShape::new(INPUT, 2, shapes))
         })
     }
 
@@ -259,7 +249,7 @@ mod tests {
     fn other_tensors_are_rejected_with_expected_tensors() {
         let (f32, i64, expected) = (DType::F32, DType::I64, "float32 [7, h, w]");
         #[rustfmt::skip]
-        check_refused(|shapes| FastestDet::new(INPUT, 2, shapes), "check the labels", &[
+        check_refused(|shapes| FastestDet::new(&NetworkShape::new(INPUT, 2, shapes)), "check the labels", &[
             (&[&[8, 8, 24]], f32, 0, expected),
             (&[&[7, 192]], f32, 0, expected),
             (&[&[7, 8, 24]], i64, 0, expected),

@@ -28,10 +28,9 @@ use super::{DETECTOR, Layout, OutputLayout};
 use crate::decoders::candidates::{CandidateCollector, is_valid};
 use crate::decoders::grids::Grid;
 use crate::decoders::tensors::{check_axes, check_count, floats};
-use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
-use crate::{Candidate, ClassFilter};
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorView};
+
 use jetwatch_pixels::argmax::{BLOCK, Block, argmax};
-use jetwatch_types::Size;
 
 /// The layout.
 pub const FCOS: Layout = Layout {
@@ -148,13 +147,8 @@ impl FcosParameters {
 }
 
 impl OutputLayout for FcosParameters {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(Fcos::new(self, input, classes, shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(Fcos::new(self, network)?))
     }
 }
 
@@ -190,12 +184,8 @@ impl Fcos {
     /// # Errors
     /// The tensors are not as many as the grids of `parameters` need, do not have the planes of `classes`, or are no grids over `input` in
     /// the order of growing strides.
-    pub fn new(
-        parameters: &FcosParameters,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Self, Mismatch> {
+    pub fn new(parameters: &FcosParameters, network: &NetworkShape<'_>) -> Result<Self, Mismatch> {
+        let (input, classes, shapes) = network.parts();
         let FcosParameters {
             grids: count,
             score,
@@ -302,14 +292,7 @@ impl Fcos {
 }
 
 impl OutputDecoder for Fcos {
-    fn decode(
-        &self,
-        tensors: &[TensorView<'_>],
-        threshold: f32,
-        filter: &ClassFilter,
-        candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics {
-        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
         let count = self.grids.len();
         let mut before = 0;
         for (level, grid) in self.grids.iter().enumerate() {
@@ -323,10 +306,9 @@ impl OutputDecoder for Fcos {
                 floats(tensors, count + level, 4 * cells),
                 centerness,
             ];
-            self.decode_grid(level, before, planes, &mut collector);
+            self.decode_grid(level, before, planes, collector);
             before += cells;
         }
-        collector.decoded
     }
 }
 
@@ -334,6 +316,8 @@ impl OutputDecoder for Fcos {
 mod tests {
     use super::*;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_refused, place};
+    use crate::decoders::{DecodeDiagnostics, TensorShape};
+    use jetwatch_types::Size;
 
     /// Grids of 8 × 4, 4 × 2 and 2 × 1 cells: 42 cells.
     const INPUT: Size = Size::new(64, 32);
@@ -348,7 +332,9 @@ mod tests {
         let grids = |planes: &usize| [[*planes, 4, 8], [*planes, 2, 4], [*planes, 1, 2]];
         let axes = kinds.iter().flat_map(grids).map(Vec::from).collect();
         let parameters = FcosParameters { grids: 3, score };
-        DecoderFixture::new(axes, |shapes| Fcos::new(&parameters, INPUT, 2, shapes))
+        DecoderFixture::new(axes, |shapes| {
+            Fcos::new(&parameters, &NetworkShape::new(INPUT, 2, shapes))
+        })
     }
 
     impl DecoderFixture<Fcos> {
@@ -420,7 +406,10 @@ mod tests {
     fn other_tensors_are_rejected_with_expected_tensors() {
         let make = |score| {
             move |shapes: &[TensorShape<'_>]| {
-                Fcos::new(&FcosParameters { grids: 2, score }, INPUT, 2, shapes)
+                Fcos::new(
+                    &FcosParameters { grids: 2, score },
+                    &NetworkShape::new(INPUT, 2, shapes),
+                )
             }
         };
         let (f32, i64) = (DType::F32, DType::I64);

@@ -31,9 +31,11 @@ use super::{CENTERED, DETECTOR, Layout, OutputLayout};
 use crate::decoders::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
 use crate::decoders::candidates::{CandidateCollector, is_valid};
 use crate::decoders::tensors::{check_axes, check_count, floats};
-use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
-use crate::{Candidate, ClassFilter};
-use jetwatch_types::{Size, Xyxy};
+use crate::decoders::{
+    BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorShape, TensorView,
+};
+
+use jetwatch_types::Xyxy;
 
 pub(super) mod keys;
 mod recognize;
@@ -105,13 +107,8 @@ impl FinishedRows {
 }
 
 impl OutputLayout for FinishedRows {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(Finished::new(self, input, classes, shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(Finished::new(self, network)?))
     }
 
     fn rows_vary(&self) -> bool {
@@ -155,12 +152,8 @@ impl Finished {
     /// # Errors
     /// There is not one tensor for each role, a row of boxes does not have as many numbers as columns are named, or another
     /// tensor does not have one number for each box.
-    pub fn new(
-        layout: &FinishedRows,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Self, Mismatch> {
+    pub fn new(layout: &FinishedRows, network: &NetworkShape<'_>) -> Result<Self, Mismatch> {
+        let (input, classes, shapes) = network.parts();
         let (roles, columns) = (&layout.roles, layout.columns);
         check_count(shapes, roles.len(), &roles.join(", "))?;
         let tensor_of = |wanted: &str| roles.iter().position(|role| *role == wanted);
@@ -263,14 +256,7 @@ fn whole(tensor: TensorView<'_>, index: usize) -> Option<i64> {
 impl OutputDecoder for Finished {
     /// A count that is negative, above the number of rows or not whole is reported as a number that is not finite: the whole
     /// output of such an image is unreliable.
-    fn decode(
-        &self,
-        tensors: &[TensorView<'_>],
-        threshold: f32,
-        filter: &ClassFilter,
-        candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics {
-        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
         let columns = &self.columns;
         let rows = tensors[self.boxes].len() / columns.count;
         // The number of rows may differ from image to image, so that the shapes of the first run say nothing of it.
@@ -281,7 +267,7 @@ impl OutputDecoder for Finished {
             .filter(|place| tensors[place.tensor].len() != rows * place.step);
         if let Some(place) = other_rows.next() {
             collector.decoded.other_rows = Some(place.tensor);
-            return collector.decoded;
+            return;
         }
         let boxes = floats(tensors, self.boxes, rows * columns.count);
         let scores = floats(tensors, self.score.tensor, rows * self.score.step);
@@ -290,7 +276,7 @@ impl OutputDecoder for Finished {
             let given = whole(tensors[tensor], 0).and_then(|count| usize::try_from(count).ok());
             let Some(given) = given.filter(|count| *count <= rows) else {
                 collector.report_non_finite(tensor, 0);
-                return collector.decoded;
+                return;
             };
             count = given;
         }
@@ -327,7 +313,6 @@ impl OutputDecoder for Finished {
             }
             collector.push(row, label, score, xyxy);
         }
-        collector.decoded
     }
 
     fn needs_suppression(&self) -> bool {
@@ -339,7 +324,9 @@ impl OutputDecoder for Finished {
 mod tests {
     use super::keys::{CORNER_AND_SIZE, CORNERS, IGNORED, ULTRALYTICS, YOLOV7};
     use super::*;
+    use crate::decoders::DecodeDiagnostics;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_refused, decode, place};
+    use jetwatch_types::Size;
 
     const INPUT: Size = Size::new(64, 32);
 
@@ -352,8 +339,9 @@ mod tests {
 
     fn fixture(layout: &FinishedRows, rows: &[&[f32]]) -> DecoderFixture<Finished> {
         let axes = vec![vec![rows.len().max(1), layout.columns.count]];
-        let mut fixture =
-            DecoderFixture::new(axes, |shapes| Finished::new(layout, INPUT, 2, shapes));
+        let mut fixture = DecoderFixture::new(axes, |shapes| {
+            Finished::new(layout, &NetworkShape::new(INPUT, 2, shapes))
+        });
         fixture.floats = vec![rows.concat()];
         fixture
     }
@@ -437,8 +425,12 @@ mod tests {
     #[test]
     fn other_tensors_are_rejected_with_expected_tensors() {
         let (f32, i64, expected) = (DType::F32, DType::I64, "float32 [boxes, 6]");
-        let make =
-            |shapes: &[TensorShape<'_>]| Finished::new(&FinishedRows::paddle(), INPUT, 2, shapes);
+        let make = |shapes: &[TensorShape<'_>]| {
+            Finished::new(
+                &FinishedRows::paddle(),
+                &NetworkShape::new(INPUT, 2, shapes),
+            )
+        };
         #[rustfmt::skip]
         check_refused(make, "", &[
             (&[&[100, 6]], i64, 0, expected),
@@ -460,7 +452,7 @@ mod tests {
             .iter()
             .map(|&(element, axes)| TensorShape { element, axes })
             .collect();
-        Finished::new(layout, INPUT, 2, &shapes)
+        Finished::new(layout, &NetworkShape::new(INPUT, 2, &shapes))
     }
 
     fn parts(roles: &[&'static str], columns: &[&str], box_unit: BoxUnit) -> FinishedRows {

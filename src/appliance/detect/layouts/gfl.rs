@@ -27,7 +27,7 @@ use crate::decoders::dense::{Activation, Place, Scores};
 use crate::decoders::distances::{DistanceGrid, Distances};
 use crate::decoders::grids::Grid;
 use crate::decoders::tensors::{check_axes, check_count};
-use crate::decoders::{DType, Mismatch, OutputDecoder, TensorShape};
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, TensorShape};
 use crate::yaml_values::{FileReader, invalid};
 use jetwatch_types::Size;
 
@@ -196,13 +196,8 @@ impl GflParameters {
 }
 
 impl OutputLayout for GflParameters {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(self.decoder(input, classes, shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(self.decoder(network)?))
     }
 }
 
@@ -246,12 +241,8 @@ impl GflParameters {
     ///
     /// # Errors
     /// The tensors are not those of the form in the parameters, or do not have the cells of the grids over `input`, or not `classes`.
-    fn decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Distances, Mismatch> {
+    fn decoder(&self, network: &NetworkShape<'_>) -> Result<Distances, Mismatch> {
+        let (input, classes, shapes) = network.parts();
         let bins = self.reg_max + 1;
         let sides = 4 * bins;
         let grids = match self.tensors {
@@ -378,7 +369,7 @@ mod tests {
             reg_max: 3,
             center,
         };
-        move |shapes| parameters.decoder(INPUT, 2, shapes)
+        move |shapes| parameters.decoder(&NetworkShape::new(INPUT, 2, shapes))
     }
 
     fn separate_fixture() -> DecoderFixture<Distances> {

@@ -31,7 +31,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use jetwatch_config::{KeySpec, Map};
-use jetwatch_types::{Placement, Size};
+use jetwatch_types::Placement;
 
 use self::keys::{FileReader, TensorForm};
 pub use self::keys::{MAX_TENSORS, Tensors};
@@ -40,7 +40,7 @@ pub use self::recognize::{
     Certainty, InferredLayout, Recognized, TensorRole, candidate_layouts, image_input,
     infer_layout, input_size, names_from_metadata,
 };
-use crate::decoders::{Mismatch, OutputDecoder, TensorShape};
+use crate::decoders::{BoxedDecoder, Mismatch, NetworkShape};
 use crate::model::ColorOrder;
 
 /// Every layout, in the order in which help lists them and equally likely guesses are preferred.
@@ -188,16 +188,11 @@ pub fn find(name: &str) -> Option<&'static Layout> {
 
 /// A layout with the parameters that the tensors do not contain.
 pub trait OutputLayout: Any + Debug + Send + Sync {
-    /// The decoder for a network with this `input` and number of classes, whose tensors are `shapes` in the layout's order.
+    /// The decoder for `network`.
     ///
     /// # Errors
     /// The first tensor that does not fit.
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch>;
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch>;
 
     /// The sides of the input must be multiples of this, or cells would be missing at the edge. 1 where the network
     /// itself gives the positions of its boxes.

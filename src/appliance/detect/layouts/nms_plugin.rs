@@ -22,9 +22,8 @@ use super::recognize::{self, Certainty, Output, Outputs, Recognized};
 use super::{CENTERED, DETECTOR, Layout, OutputLayout};
 use crate::decoders::boxes::BoxUnit;
 use crate::decoders::tensors::check_axes;
-use crate::decoders::{DType, Mismatch, OutputDecoder, TensorShape};
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape};
 use crate::graph::Element;
-use jetwatch_types::Size;
 
 /// The layout of `EfficientNMS_TRT`.
 pub const EFFICIENT_NMS: Layout = Layout {
@@ -141,13 +140,8 @@ pub enum NmsPlugin {
 }
 
 impl OutputLayout for NmsPluginParameters {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(self.decoder(input, classes, shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(self.decoder(network)?))
     }
 }
 
@@ -156,16 +150,12 @@ impl NmsPluginParameters {
     ///
     /// # Errors
     /// The tensors are not the four of the plug-in, or differ in the number of boxes.
-    pub fn decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Finished, Mismatch> {
+    pub fn decoder(&self, network: &NetworkShape<'_>) -> Result<Finished, Mismatch> {
+        let shapes = network.shapes;
         let advice = "the plug-ins give count, boxes, scores and classes: name their tensors in this order, and choose \
                       between efficient_nms (whole classes) and batched_nms (classes as floats) by the type of classes";
         let layout = FinishedRows::new(&ROLES, &CORNERS, self.box_unit);
-        let decoder = Finished::new(&layout, input, classes, shapes);
+        let decoder = Finished::new(&layout, network);
         let decoder = decoder.map_err(|mismatch| Mismatch {
             advice: advice.to_owned(),
             ..mismatch
@@ -194,8 +184,10 @@ fn integer_type(found: DType) -> DType {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decoders::TensorShape;
     use crate::decoders::fixture::{candidate, check_refused, decode, place};
     use crate::decoders::{DecodeDiagnostics, OutputDecoder, TensorView};
+    use jetwatch_types::Size;
 
     const INPUT: Size = Size::new(64, 32);
     const F32: DType = DType::F32;
@@ -212,7 +204,7 @@ mod tests {
         let shapes: Vec<_> = tensors
             .map(|(element, axes)| TensorShape { element, axes })
             .collect();
-        NmsPluginParameters { plugin, box_unit }.decoder(INPUT, 2, &shapes)
+        NmsPluginParameters { plugin, box_unit }.decoder(&NetworkShape::new(INPUT, 2, &shapes))
     }
 
     fn efficient() -> Finished {

@@ -29,9 +29,9 @@ use crate::decoders::activation::{min_logit, sigmoid};
 use crate::decoders::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
 use crate::decoders::candidates::CandidateCollector;
 use crate::decoders::tensors::{check_axes, check_count, floats};
-use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorView};
 use crate::graph::Network;
-use crate::{Candidate, ClassFilter};
+
 use jetwatch_config::Words;
 use jetwatch_pixels::argmax::{Span, argmax};
 use jetwatch_types::{Size, Xyxy};
@@ -122,13 +122,8 @@ impl SsdBackground {
 }
 
 impl OutputLayout for SsdParameters {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(Ssd::new(self, input, classes, shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(Ssd::new(self, network)?))
     }
 }
 
@@ -196,12 +191,8 @@ impl Ssd {
     ///
     /// # Errors
     /// There are not two tensors with one row for each anchor, or scores do not have the columns of `classes` and the background.
-    pub fn new(
-        parameters: &SsdParameters,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Self, Mismatch> {
+    pub fn new(parameters: &SsdParameters, network: &NetworkShape<'_>) -> Result<Self, Mismatch> {
+        let (input, classes, shapes) = network.parts();
         check_count(shapes, 2, "boxes, scores")?;
         let (anchors, advice) = match &parameters.boxes {
             SsdBoxes::Deltas { anchors, .. } => (
@@ -256,18 +247,11 @@ impl Ssd {
 }
 
 impl OutputDecoder for Ssd {
-    fn decode(
-        &self,
-        tensors: &[TensorView<'_>],
-        threshold: f32,
-        filter: &ClassFilter,
-        candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics {
-        let mut collector = CandidateCollector::new(threshold, filter, candidates);
+    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
         let row_len = self.row_len();
         let boxes = floats(tensors, BOXES, self.rows * 4);
         let scores = floats(tensors, SCORES, self.rows * row_len);
-        let least = ScoreThreshold::new(self.parameters.activation, threshold);
+        let least = ScoreThreshold::new(self.parameters.activation, collector.threshold);
         for (index, row) in scores.chunks_exact(row_len).enumerate() {
             let (start, background) = match self.parameters.background {
                 SsdBackground::First => (1, Some(row[0])),
@@ -292,7 +276,7 @@ impl OutputDecoder for Ssd {
                 SsdActivation::Sigmoid => sigmoid(span.max),
                 SsdActivation::None => span.max,
             };
-            if score < threshold {
+            if score < collector.threshold {
                 continue;
             }
             let raw = [0, 1, 2, 3].map(|number| boxes[index * 4 + number]);
@@ -304,7 +288,6 @@ impl OutputDecoder for Ssd {
             let class = argmax(classes.iter().copied(), span.max);
             collector.push(index, class, score, xyxy);
         }
-        collector.decoded
     }
 }
 
@@ -364,6 +347,7 @@ fn softmax(row: &[f32], max: f32) -> f32 {
 mod tests {
     use super::*;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_near, check_refused, place};
+    use crate::decoders::{DecodeDiagnostics, TensorShape};
 
     const INPUT: Size = Size::new(100, 50);
     const ANCHOR: Anchor = [0.5, 0.5, 0.2, 0.4];
@@ -393,7 +377,7 @@ mod tests {
             activation,
         };
         DecoderFixture::new(vec![vec![3, 4], vec![3, row_len]], |shapes| {
-            Ssd::new(&parameters, INPUT, 2, shapes)
+            Ssd::new(&parameters, &NetworkShape::new(INPUT, 2, shapes))
         })
     }
 
@@ -515,7 +499,9 @@ mod tests {
                 background: SsdBackground::First,
                 activation: SsdActivation::None,
             };
-            move |shapes: &[TensorShape<'_>]| Ssd::new(&parameters, INPUT, 2, shapes)
+            move |shapes: &[TensorShape<'_>]| {
+                Ssd::new(&parameters, &NetworkShape::new(INPUT, 2, shapes))
+            }
         };
         let f32 = DType::F32;
         let decoded = make(SsdBoxes::Decoded(BoxUnit::Normalized));

@@ -25,8 +25,8 @@ use super::{CENTERED, DETECTOR, IMAGENET, Layout, OutputLayout, Preprocessing, U
 use crate::decoders::boxes::BoxUnit;
 use crate::decoders::dense::{Activation, Boxes, Dense, Place, Scores};
 use crate::decoders::tensors::{check_axes, check_count};
-use crate::decoders::{DType, Mismatch, OutputDecoder, TensorShape};
-use jetwatch_types::{Placement, Size};
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape};
+use jetwatch_types::Placement;
 
 /// The layout.
 pub const YOLO_NAS: Layout = Layout {
@@ -158,12 +158,8 @@ pub enum YoloNasForm {
 const BOX: usize = 4;
 
 impl YoloNasForm {
-    fn decoder(
-        self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Dense, Mismatch> {
+    fn decoder(self, network: &NetworkShape<'_>) -> Result<Dense, Mismatch> {
+        let (input, classes, shapes) = network.parts();
         let (float, advice) = (
             DType::F32,
             "scores of the layout yolo_nas have one number for each label and cell: check the labels",
@@ -217,13 +213,8 @@ impl YoloNasForm {
 }
 
 impl OutputLayout for YoloNasForm {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(self.decoder(input, classes, shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(self.decoder(network)?))
     }
 }
 
@@ -231,8 +222,10 @@ impl OutputLayout for YoloNasForm {
 mod tests {
     use super::super::recognize::tests::{guesses, network, of_paddle, origins, tensors};
     use super::*;
+    use crate::decoders::TensorShape;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
     use crate::decoders::{DecodeDiagnostics, OutputDecoder};
+    use jetwatch_types::Size;
 
     const INPUT: Size = Size::new(64, 64);
     const CELLS: usize = 84;
@@ -242,7 +235,9 @@ mod tests {
     fn fixtures() -> [DecoderFixture<impl OutputDecoder>; 3] {
         let fixture = |form: YoloNasForm, axes: &[[usize; 2]]| {
             let axes = axes.iter().map(|axes| axes.to_vec()).collect();
-            DecoderFixture::new(axes, |shapes| form.decoder(INPUT, CLASSES, shapes))
+            DecoderFixture::new(axes, |shapes| {
+                form.decoder(&NetworkShape::new(INPUT, CLASSES, shapes))
+            })
         };
         let boxes = [CELLS, 4];
         let mut rows = fixture(YoloNasForm::Separate, &[boxes, [CELLS, CLASSES]]);
@@ -289,7 +284,9 @@ mod tests {
     #[test]
     fn other_shapes_are_rejected_with_expected_shape() {
         let make = |form: YoloNasForm| {
-            move |shapes: &[TensorShape<'_>]| form.decoder(INPUT, CLASSES, shapes)
+            move |shapes: &[TensorShape<'_>]| {
+                form.decoder(&NetworkShape::new(INPUT, CLASSES, shapes))
+            }
         };
         let (f32, i64) = (DType::F32, DType::I64);
         #[rustfmt::skip]

@@ -20,9 +20,7 @@ use super::{CENTERED, DETECTOR, Layout, OutputLayout, Preprocessing, yolox};
 use crate::decoders::candidates::CandidateCollector;
 use crate::decoders::rows::{self, BEFORE_CLASSES, from_center};
 use crate::decoders::tensors::{check_axes, check_count, floats};
-use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
-use crate::{Candidate, ClassFilter};
-use jetwatch_types::Size;
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorView};
 
 /// The layout.
 pub const YOLOV5: Layout = Layout {
@@ -102,13 +100,8 @@ pub struct Rows {
 }
 
 impl OutputLayout for Rows {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(Yolov5::new(self, input, classes, shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(Yolov5::new(self, network)?))
     }
 }
 
@@ -125,12 +118,8 @@ impl Yolov5 {
     ///
     /// # Errors
     /// There is not exactly one tensor, or its rows do not have 5 numbers and one for each of `classes`.
-    pub fn new(
-        layout: &Rows,
-        _input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Self, Mismatch> {
+    pub fn new(layout: &Rows, network: &NetworkShape<'_>) -> Result<Self, Mismatch> {
+        let (_, classes, shapes) = network.parts();
         let row_len = BEFORE_CLASSES + classes + layout.mask_coefficients;
         let advice = format!(
             "a row has 5 numbers before the classes; check labels ({classes}) in model.yaml, or set output.layout to \
@@ -150,23 +139,11 @@ impl Yolov5 {
 
 impl OutputDecoder for Yolov5 {
     /// Of rows whose objectness is below `threshold` nothing else is read.
-    fn decode(
-        &self,
-        tensors: &[TensorView<'_>],
-        threshold: f32,
-        filter: &ClassFilter,
-        candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics {
+    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
         let output = floats(tensors, 0, self.rows * self.row_len);
-        let mut collector = CandidateCollector::new(threshold, filter, candidates);
-        rows::decode(
-            output,
-            self.row_len,
-            self.classes,
-            &mut collector,
-            |_, raw| from_center(raw),
-        );
-        collector.decoded
+        rows::decode(output, self.row_len, self.classes, collector, |_, raw| {
+            from_center(raw)
+        });
     }
 }
 
@@ -174,7 +151,9 @@ impl OutputDecoder for Yolov5 {
 mod tests {
     use super::super::recognize::tests::{From, guesses, network, origins};
     use super::*;
+    use crate::decoders::DecodeDiagnostics;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
+    use jetwatch_types::Size;
 
     const INPUT: Size = Size::new(64, 64);
     const ROW: usize = 7;
@@ -184,7 +163,7 @@ mod tests {
 
     fn fixture(rows: &[[f32; ROW]]) -> DecoderFixture<Yolov5> {
         let mut fixture = DecoderFixture::new(vec![vec![rows.len(), ROW]], |shapes| {
-            Yolov5::new(&PLAIN, INPUT, 2, shapes)
+            Yolov5::new(&PLAIN, &NetworkShape::new(INPUT, 2, shapes))
         });
         fixture.floats = vec![rows.concat()];
         fixture
@@ -220,7 +199,7 @@ mod tests {
     fn other_shapes_are_rejected_with_expected_shape() {
         let (f32, i64, expected) = (DType::F32, DType::I64, "float32 [rows, 7]");
         #[rustfmt::skip]
-        check_refused(|shapes| Yolov5::new(&PLAIN, INPUT, 2, shapes), "labels (2)", &[
+        check_refused(|shapes| Yolov5::new(&PLAIN, &NetworkShape::new(INPUT, 2, shapes)), "labels (2)", &[
             (&[&[100, 8]], f32, 0, expected),
             (&[&[100, 6]], f32, 0, expected),
             (&[&[7, 100]], f32, 0, expected),
@@ -236,7 +215,7 @@ mod tests {
             mask_coefficients: 3,
         };
         let mut fixture = DecoderFixture::new(vec![vec![2, ROW + 3]], |shapes| {
-            Yolov5::new(&layout, INPUT, 2, shapes)
+            Yolov5::new(&layout, &NetworkShape::new(INPUT, 2, shapes))
         });
         let coefficients = [f32::NAN, 7.0, -7.0];
         let row = [&[1.0, 2.0, 6.0, 8.0, 1.0, 0.2, 0.5], &coefficients[..]].concat();

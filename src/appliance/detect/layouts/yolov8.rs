@@ -17,8 +17,7 @@ use super::{CENTERED, DETECTOR, Layout, OutputLayout};
 use crate::decoders::boxes::BoxUnit;
 use crate::decoders::dense::{Activation, Boxes, Dense, Place, Scores};
 use crate::decoders::tensors::{check_axes, check_count};
-use crate::decoders::{DType, Mismatch, OutputDecoder, TensorShape};
-use jetwatch_types::Size;
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape};
 
 /// The layout.
 pub const YOLOV8: Layout = Layout {
@@ -115,13 +114,8 @@ pub struct Planes {
 }
 
 impl OutputLayout for Planes {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(self.decoder(input, classes, shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(self.decoder(network)?))
     }
 }
 
@@ -133,12 +127,8 @@ impl Planes {
     ///
     /// # Errors
     /// There is not exactly one tensor, or it does not have 4 numbers and one for each of `classes` for a box.
-    fn decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Dense, Mismatch> {
+    fn decoder(&self, network: &NetworkShape<'_>) -> Result<Dense, Mismatch> {
+        let (input, classes, shapes) = network.parts();
         let advice = format!(
             "YOLOv8 has 4 numbers before those of the classes; check labels ({classes}), transposed and mask_coefficients \
              in model.yaml, and export without suppression (nms) in the network"
@@ -178,6 +168,7 @@ mod tests {
     use super::*;
     use crate::decoders::DecodeDiagnostics;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
+    use jetwatch_types::Size;
 
     use jetwatch_pixels::argmax::BLOCK;
 
@@ -194,7 +185,7 @@ mod tests {
     /// Planes of which the given boxes have these numbers and all others zeros.
     fn fixture(boxes: &[(usize, [f32; PLANES])]) -> DecoderFixture<Dense> {
         let mut fixture = DecoderFixture::new(vec![vec![PLANES, BOXES]], |shapes| {
-            PLAIN.decoder(INPUT, 3, shapes)
+            PLAIN.decoder(&NetworkShape::new(INPUT, 3, shapes))
         });
         for (place, numbers) in boxes {
             fixture.put(0, *place, BOXES, numbers);
@@ -237,7 +228,7 @@ mod tests {
     fn other_shapes_are_rejected_with_expected_shape() {
         let (f32, i32, expected) = (DType::F32, DType::I32, "float32 [7, boxes]");
         #[rustfmt::skip]
-        check_refused(|shapes| PLAIN.decoder(INPUT, 3, shapes), "labels (3)", &[
+        check_refused(|shapes| PLAIN.decoder(&NetworkShape::new(INPUT, 3, shapes)), "labels (3)", &[
             (&[&[8, 100]], f32, 0, expected),
             (&[&[100, 7]], f32, 0, expected),
             (&[&[7]], f32, 0, expected),
@@ -257,7 +248,7 @@ mod tests {
             box_unit: BoxUnit::Normalized,
         };
         let mut rows = DecoderFixture::new(vec![vec![BOXES, PLANES + 2]], |shapes| {
-            rows.decoder(INPUT, 3, shapes)
+            rows.decoder(&NetworkShape::new(INPUT, 3, shapes))
         });
         for place in 0..BOXES {
             let number = |plane: usize| planes.floats[0][plane * BOXES + place];

@@ -24,7 +24,7 @@ use crate::decoders::dense::{Activation, Place, Scores};
 use crate::decoders::distances::{DistanceGrid, Distances, MAX_BINS};
 use crate::decoders::grids::Grid;
 use crate::decoders::rows::BEFORE_CLASSES;
-use crate::decoders::{DType, Mismatch, OutputDecoder, TensorShape};
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, TensorShape};
 use crate::yaml_values::elsewhere;
 use jetwatch_types::Size;
 
@@ -194,12 +194,8 @@ impl RawHead {
     ///
     /// # Errors
     /// A tensor does not have the shape of a grid over `input` in this order, or its channels are not those of `classes` or of four sides.
-    fn decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Distances, Mismatch> {
+    fn decoder(&self, network: &NetworkShape<'_>) -> Result<Distances, Mismatch> {
+        let (input, classes, shapes) = network.parts();
         let count = match self.are_joined {
             true => shapes.len(),
             false => shapes.len() / 2,
@@ -275,13 +271,8 @@ impl RawHead {
 }
 
 impl OutputLayout for RawHead {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(self.decoder(input, classes, shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(self.decoder(network)?))
     }
 }
 
@@ -354,7 +345,7 @@ mod tests {
             activation,
             are_pixels: false,
         };
-        move |shapes| head.decoder(INPUT, CLASSES, shapes)
+        move |shapes| head.decoder(&NetworkShape::new(INPUT, CLASSES, shapes))
     }
 
     /// `[channels, h, w]` or `[h, w, channels]` of the three grids.

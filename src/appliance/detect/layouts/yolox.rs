@@ -19,9 +19,9 @@ use super::{DETECTOR, Layout, OutputLayout, Preprocessing, RAW};
 use crate::decoders::candidates::CandidateCollector;
 use crate::decoders::rows::{self, BEFORE_CLASSES};
 use crate::decoders::tensors::{check_axes, check_count, floats};
-use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
-use crate::{Candidate, ClassFilter};
-use jetwatch_types::{Placement, Size, Xyxy};
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorView};
+
+use jetwatch_types::{Placement, Xyxy};
 
 pub mod grids;
 
@@ -80,13 +80,8 @@ fn maps(outputs: &Outputs<'_>) -> Option<Recognized> {
 pub struct RawRows;
 
 impl OutputLayout for RawRows {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(Yolox::new(input, classes, shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(Yolox::new(network)?))
     }
 
     fn side_multiple(&self) -> u32 {
@@ -110,7 +105,8 @@ impl Yolox {
     ///
     /// # Errors
     /// There is not exactly one tensor, or it does not have a row of 5 numbers and `classes` for each cell of the grids over `input`.
-    pub fn new(input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
+    pub fn new(network: &NetworkShape<'_>) -> Result<Self, Mismatch> {
+        let (input, classes, shapes) = network.parts();
         let grid = |stride: u32| {
             let columns = input.width / stride;
             (0..input.height / stride)
@@ -141,24 +137,12 @@ impl Yolox {
 
 impl OutputDecoder for Yolox {
     /// Of rows whose objectness is below `threshold` nothing else is read.
-    fn decode(
-        &self,
-        tensors: &[TensorView<'_>],
-        threshold: f32,
-        filter: &ClassFilter,
-        candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics {
+    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
         let row_len = self.row_len();
         let output = floats(tensors, 0, self.cells.len() * row_len);
-        let mut collector = CandidateCollector::new(threshold, filter, candidates);
-        rows::decode(
-            output,
-            row_len,
-            self.classes,
-            &mut collector,
-            |index, raw| decode_box(raw, self.cells[index]),
-        );
-        collector.decoded
+        rows::decode(output, row_len, self.classes, collector, |index, raw| {
+            decode_box(raw, self.cells[index])
+        });
     }
 }
 
@@ -173,6 +157,8 @@ pub(super) fn decode_box([x, y, w, h]: [f32; 4], [column, line, stride]: [f32; 3
 mod tests {
     use super::*;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_near, check_refused, place};
+    use crate::decoders::{DecodeDiagnostics, TensorShape};
+    use jetwatch_types::Size;
 
     /// 8·4 + 4·2 + 2·1 cells.
     const CELLS: usize = 42;
@@ -181,7 +167,13 @@ mod tests {
         side: [u32; 2],
         classes: usize,
     ) -> impl Fn(&[TensorShape<'_>]) -> Result<Yolox, Mismatch> {
-        move |shapes| Yolox::new(Size::new(side[0], side[1]), classes, shapes)
+        move |shapes| {
+            Yolox::new(&NetworkShape::new(
+                Size::new(side[0], side[1]),
+                classes,
+                shapes,
+            ))
+        }
     }
 
     /// An output of which these cells have these numbers and all others zeros.

@@ -12,10 +12,7 @@ use jetwatch_files::Sha256Digest;
 #[allow(missing_docs)] // The messages explain the variants.
 pub enum FetchError {
     #[error("{}: the server returned {status}, expected 200: {}", redact(url), meaning(*status))]
-    Status {
-        url: String,
-        status: u16,
-    },
+    Status { url: String, status: u16 },
     #[error(
         "{}: found {found} bytes, expected {expected}: the file was replaced, or a proxy answered with its own page; nothing \
          was kept",
@@ -46,19 +43,11 @@ pub enum FetchError {
     },
     /// The address, the proxy's address or the TLS connection is wrong: another attempt cannot help.
     #[error("{}: {reason}", redact(url))]
-    Rejected {
-        url: String,
-        reason: String,
-    },
+    Rejected { url: String, reason: String },
     #[error("cannot write {}: {source}{}", path.display(), advice(source))]
-    Write {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     #[error("{} is being written by another jetwatch: wait for it to end", path.display())]
-    Busy {
-        path: PathBuf,
-    },
+    Busy { path: PathBuf },
 }
 
 fn meaning(status: u16) -> &'static str {

@@ -22,10 +22,9 @@ use crate::decoders::dense::{Activation, Place};
 use crate::decoders::grids::Grid;
 use crate::decoders::rows::{BEFORE_CLASSES, first_non_finite, from_center};
 use crate::decoders::tensors::check_axes;
-use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
-use crate::{Candidate, ClassFilter};
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorView};
+
 use jetwatch_pixels::argmax::argmax;
-use jetwatch_types::Size;
 
 /// Plane of the objectness among those of an anchor.
 const OBJECTNESS: usize = 4;
@@ -53,13 +52,8 @@ pub enum SizeFormula {
 }
 
 impl OutputLayout for DarknetGridsParameters {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(DarknetGrids::new(self, input, classes, shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(DarknetGrids::new(self, network)?))
     }
 
     fn side_multiple(&self) -> u32 {
@@ -93,10 +87,9 @@ impl DarknetGrids {
     /// The tensors are not as many as the grids of `parameters`, or one is no grid over `input` with `classes` for each anchor.
     pub fn new(
         parameters: &DarknetGridsParameters,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
+        network: &NetworkShape<'_>,
     ) -> Result<Self, Mismatch> {
+        let (input, classes, shapes) = network.parts();
         let mut grids = Vec::with_capacity(shapes.len());
         let settings = parameters.anchors.iter().zip(&parameters.scale_x_y);
         for ((tensor, shape), (anchors, scale_x_y)) in shapes.iter().enumerate().zip(settings) {
@@ -144,21 +137,14 @@ impl DarknetGrids {
 
 impl OutputDecoder for DarknetGrids {
     /// Of cells whose objectness is below `threshold` nothing else is read.
-    fn decode(
-        &self,
-        tensors: &[TensorView<'_>],
-        threshold: f32,
-        filter: &ClassFilter,
-        candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics {
+    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
         let planes = BEFORE_CLASSES + self.classes;
         let is_finished = self.activation == Activation::None;
         let least = if is_finished {
-            threshold
+            collector.threshold
         } else {
-            min_logit(threshold)
+            min_logit(collector.threshold)
         };
-        let mut collector = CandidateCollector::new(threshold, filter, candidates);
         let mut before = 0;
         for (tensor, anchored) in self.grids.iter().enumerate() {
             let cells = anchored.grid.cells();
@@ -203,7 +189,6 @@ impl OutputDecoder for DarknetGrids {
                 before += cells;
             }
         }
-        collector.decoded
     }
 }
 
@@ -247,6 +232,8 @@ impl AnchoredGrid {
 mod tests {
     use super::*;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_near, check_refused, place};
+    use crate::decoders::{DecodeDiagnostics, TensorShape};
+    use jetwatch_types::Size;
 
     const INPUT: Size = Size::new(64, 32);
     const PLANES: usize = 5 + 2;
@@ -260,7 +247,7 @@ mod tests {
             sizes: SizeFormula::Exponential,
             activation: Activation::Sigmoid,
         };
-        DarknetGrids::new(&parameters, INPUT, 2, shapes)
+        DarknetGrids::new(&parameters, &NetworkShape::new(INPUT, 2, shapes))
     }
 
     /// The objectness of all cells is low.
@@ -357,8 +344,9 @@ mod tests {
                 (vec![2 * PLANES, 1, 2], 1, 2),
                 (vec![2, 1, 2, PLANES], PLANES, 1),
             ] {
-                let make =
-                    |shapes: &[TensorShape<'_>]| DarknetGrids::new(&parameters, INPUT, 2, shapes);
+                let make = |shapes: &[TensorShape<'_>]| {
+                    DarknetGrids::new(&parameters, &NetworkShape::new(INPUT, 2, shapes))
+                };
                 let mut fixture = DecoderFixture::new(vec![axes], make);
                 fixture.floats[0].fill(if activation == Activation::None {
                     0.0

@@ -10,23 +10,17 @@ use crate::decoders::candidates::{CandidateCollector, is_valid};
 use crate::decoders::grids::Grid;
 use crate::decoders::rows::{BEFORE_CLASSES, first_non_finite};
 use crate::decoders::tensors::{check_axes, floats};
-use crate::decoders::{DType, DecodeDiagnostics, Mismatch, OutputDecoder, TensorShape, TensorView};
-use crate::{Candidate, ClassFilter};
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorView};
+
 use jetwatch_pixels::argmax::argmax;
-use jetwatch_types::Size;
 
 /// One tensor for each grid, which needs no parameters.
 #[derive(Debug)]
 pub struct RawGrids;
 
 impl OutputLayout for RawGrids {
-    fn create_decoder(
-        &self,
-        input: Size,
-        classes: usize,
-        shapes: &[TensorShape<'_>],
-    ) -> Result<Box<dyn OutputDecoder>, Mismatch> {
-        Ok(Box::new(YoloxGrids::new(input, classes, shapes)?))
+    fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
+        Ok(Box::new(YoloxGrids::new(network)?))
     }
 
     fn side_multiple(&self) -> u32 {
@@ -49,7 +43,8 @@ impl YoloxGrids {
     ///
     /// # Errors
     /// A tensor is no grid over `input` in the order of growing strides, or does not have 5 planes and one for each of `classes`.
-    pub fn new(input: Size, classes: usize, shapes: &[TensorShape<'_>]) -> Result<Self, Mismatch> {
+    pub fn new(network: &NetworkShape<'_>) -> Result<Self, Mismatch> {
+        let (input, classes, shapes) = network.parts();
         let planes = BEFORE_CLASSES + classes;
         let advice = format!(
             "YOLOX has 5 planes before those of the classes in every grid; check labels ({classes}), input size and the \
@@ -78,15 +73,8 @@ impl YoloxGrids {
 
 impl OutputDecoder for YoloxGrids {
     /// Of cells whose objectness is below `threshold` nothing else is read.
-    fn decode(
-        &self,
-        tensors: &[TensorView<'_>],
-        threshold: f32,
-        filter: &ClassFilter,
-        candidates: &mut Vec<Candidate>,
-    ) -> DecodeDiagnostics {
+    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
         let planes = BEFORE_CLASSES + self.classes;
-        let mut collector = CandidateCollector::new(threshold, filter, candidates);
         let mut before = 0;
         for (tensor, grid) in self.grids.iter().enumerate() {
             let cells = grid.cells();
@@ -94,7 +82,7 @@ impl OutputDecoder for YoloxGrids {
             let objectness = &output[OBJECTNESS * cells..][..cells];
             for (cell, objectness) in objectness.iter().enumerate() {
                 // Written so that NaN and both infinities are not skipped.
-                if *objectness < threshold && *objectness > f32::NEG_INFINITY {
+                if *objectness < collector.threshold && *objectness > f32::NEG_INFINITY {
                     continue;
                 }
                 let at = |plane: usize| plane * cells + cell;
@@ -119,7 +107,6 @@ impl OutputDecoder for YoloxGrids {
             }
             before += cells;
         }
-        collector.decoded
     }
 }
 
@@ -127,7 +114,9 @@ impl OutputDecoder for YoloxGrids {
 mod tests {
     use super::super::Yolox;
     use super::*;
+    use crate::decoders::TensorShape;
     use crate::decoders::fixture::{DecoderFixture, check_refused};
+    use jetwatch_types::Size;
 
     const INPUT: Size = Size::new(96, 64);
     const CLASSES: usize = 3;
@@ -136,7 +125,7 @@ mod tests {
     const CELLS: usize = 126;
 
     fn make(shapes: &[TensorShape<'_>]) -> Result<YoloxGrids, Mismatch> {
-        YoloxGrids::new(INPUT, CLASSES, shapes)
+        YoloxGrids::new(&NetworkShape::new(INPUT, CLASSES, shapes))
     }
 
     fn fixture() -> DecoderFixture<YoloxGrids> {
@@ -146,7 +135,7 @@ mod tests {
     #[test]
     fn planes_decode_like_rows() {
         let mut rows = DecoderFixture::new(vec![vec![CELLS, PLANES]], |shapes| {
-            Yolox::new(INPUT, CLASSES, shapes)
+            Yolox::new(&NetworkShape::new(INPUT, CLASSES, shapes))
         });
         // About a third passes.
         let number = |index: usize| (index * 7919 % 1009) as f32 / 1009.0;
