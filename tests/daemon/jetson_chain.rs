@@ -395,10 +395,7 @@ fn roi_is_cropped_by_scaling_step() {
     // Known before anything runs, like a crop that the VIC does not support.
     let found = Machine::find(&machine.root());
     let reported = predict_plan(&part, &found, INPUT, Placement::TopLeft).expect("it can be done");
-    assert!(
-        reported.to_string().contains("960×270 at 480,540 of"),
-        "{reported}"
-    );
+    assert_has!(reported.to_string() => "960×270 at 480,540 of");
     let small = SourceConfig {
         roi: region(0.004, 0.25),
         ..camera

@@ -282,11 +282,7 @@ fn tls_verifies_the_broker_and_its_name() {
         TIMEOUT,
     )
     .expect_err("no file");
-    assert!(
-        error.to_string().contains("missing.pem")
-            && error.to_string().contains("publish.mqtt.tls.ca_file"),
-        "{error}"
-    );
+    assert_has!(error.to_string() => "missing.pem", "publish.mqtt.tls.ca_file");
 }
 
 #[test]

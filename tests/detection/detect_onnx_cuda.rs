@@ -103,11 +103,7 @@ fn images_stay_on_the_gpu_from_upload_to_output() {
             let recorder = Recorder::default();
             let config = cuda_config(folder.path(), 6);
             let prepared = load(&config, &recorder).expect("the model is right");
-            assert!(
-                prepared.describe().contains("(cuda)"),
-                "{}",
-                prepared.describe()
-            );
+            assert_has!(prepared.describe() => "(cuda)");
             assert!(
                 !prepared.runs_single_frames(),
                 "one image was made to a batch"

@@ -286,10 +286,7 @@ fn surface_library_failure_fails_that_image() {
         let error = reader
             .surface(&nvmm(buffer, PixelFormat::Bgrx))
             .expect_err("refused");
-        assert!(
-            error.to_string().contains("NvBufSurfaceMapEglImage"),
-            "{error}"
-        );
+        assert_has!(error.to_string() => "NvBufSurfaceMapEglImage");
         assert_eq!(reader.registered(), 0);
     });
 }

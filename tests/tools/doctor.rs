@@ -247,10 +247,7 @@ fn report_of_each_jetson_follows_its_schema_and_says_what_was_shown() {
         // No double has a GPU.
         assert_ne!(state("TensorRT finds"), "ok");
         assert_eq!(state("events reach"), "ok", "{printed}");
-        assert!(
-            printed.contains("ok      H.264 is decoded on NVDEC"),
-            "{printed}"
-        );
+        assert_has!(printed => "ok      H.264 is decoded on NVDEC");
         schema.accepts(&report);
         report["lines"][0]["state"] = "fine".into();
         schema.refuses(&report);

@@ -194,10 +194,7 @@ fn a_thor_is_tuned_and_its_reboot_is_left_to_the_user() {
     assert_ne!(clock("min_freq"), clock("max_freq"));
     // 90 W and 70 W switch parts of the GPU off, which takes effect at a start only.
     let refused = apply(&root, &all_settings("2")).expect_err("a reboot is needed");
-    assert!(
-        refused.to_string().contains("only with a reboot"),
-        "{refused}"
-    );
+    assert_has!(refused.to_string() => "only with a reboot");
     assert_eq!(jetson.settings(), before);
 }
 
@@ -416,12 +413,7 @@ fn reboot_prompt_is_reported_as_error() {
         (Setting::PowerMode, "8 MODE_20W_6CORE", 8)
     );
     assert!(not_undone.is_empty());
-    assert!(
-        error
-            .to_string()
-            .contains("run `sudo nvpmodel -m 8` by hand"),
-        "{error}"
-    );
+    assert_has!(error.to_string() => "run `sudo nvpmodel -m 8` by hand");
     assert!(!jetson.root().exists("/double/rebooted"));
     assert_eq!(jetson.settings(), before);
     assert!(!jetson.root().exists(SAVED_STATE));
@@ -505,13 +497,8 @@ fn impossible_settings_are_rejected_before_any_change() {
         .expect_err("no such mode and profile")
         .to_string();
     assert!(error.starts_with("nothing was changed"), "{error}");
-    assert!(
-        error
-            .contains("power_mode: found no power mode \"MAXN\", expected one of 0 MODE_15W_2CORE")
-    );
-    assert!(
-        error.contains("fan_profile: found no fan profile \"silent\", expected one of cool, quiet")
-    );
+    assert_has!(error => "power_mode: found no power mode \"MAXN\", expected one of 0 MODE_15W_2CORE");
+    assert_has!(error => "fan_profile: found no fan profile \"silent\", expected one of cool, quiet");
 
     jetson.remove("/usr/bin/jetson_clocks");
     let error = apply(&jetson.root(), &all_settings("8"))

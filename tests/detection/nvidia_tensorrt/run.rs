@@ -423,10 +423,7 @@ fn supported_precisions_are_accepted_per_version() {
             assert!(json.contains("\"Precision\": \"FP16\""), "{json}");
         } else {
             let error = half.build(&double.library).expect_err("it cannot");
-            assert!(
-                error.to_string().contains("export it with 16-bit weights"),
-                "{error}"
-            );
+            assert_has!(error.to_string() => "export it with 16-bit weights");
         }
     });
 }
