@@ -521,16 +521,7 @@ fn daemon(sources: &str) -> Setup {
     let setup = Setup::new(&format!(
         "sources:\n{sources}detector: {{backend: onnx, model: model}}\npublish: {{mqtt: off}}\n"
     ));
-    let (cells, row) = (126, 7);
-    let network = TinyNetwork {
-        input: "images",
-        input_shape: [Some(1), Some(3), Some(64), Some(96)],
-        output: "output",
-        output_shape: [cells, row],
-        rows: vec![0.0; (cells * row) as usize],
-        mask: vec![0.0; (cells * row) as usize],
-        second_input: false,
-    };
+    let network = TinyNetwork::yolox(Some(1), &[]);
     let folder = setup.path("model");
     fs::create_dir(&folder).expect("the folder is writable");
     let input = "width: 96, height: 64, color: bgr, letterbox: {value: 0, placement: top_left}";

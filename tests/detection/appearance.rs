@@ -20,7 +20,7 @@ use jetwatch_types::{
 use serde_json::Value;
 use support::classifier::write_model;
 use support::daemon::{Setup, exits, json_lines};
-use support::onnx_file::onnx_graph::{Attribute, FLOAT, Graph};
+use support::onnx_file::onnx_graph::{FLOAT, Graph};
 use support::onnx_runtime::library_is_missing;
 
 const SIZE: Size = Size::new(640, 180);
@@ -129,11 +129,7 @@ impl Source for Walkers {
 /// The mean color of a crop less that of the background: `[B, 3]`, or `[1, 3]` for one crop at a time.
 fn mean_color(batch: Option<i64>) -> Vec<u8> {
     let mut graph = Graph::default();
-    let axes = [
-        Attribute::Ints("axes", &[2, 3]),
-        Attribute::Int("keepdims", 0),
-    ];
-    graph.node("ReduceMean", &["images"], "mean", &axes);
+    graph.mean("images", &[2, 3]);
     graph.node("Add", &["mean", "background"], "vector", &[]);
     graph.constant("background", FLOAT, &[3], &[-100.0; 3], f32::to_le_bytes);
     graph.input("images", FLOAT, &[batch, Some(3), Some(16), Some(16)]);

@@ -15,38 +15,19 @@ use jetwatch_config::{DetectorConfig, OnnxProvider};
 use jetwatch_detect::{DetectError, DetectorFactory, load, ort_library};
 use jetwatch_telemetry::{Recorder, Stage};
 use jetwatch_types::{Detection, Frame, Letterbox, PIXEL_BYTES, Placement, Size};
-use onnx_file::TinyNetwork;
+use onnx_file::{CELLS, ROW, TinyNetwork};
 
 pub(crate) const INPUT: Size = Size::new(96, 64);
-pub(crate) const CELLS: usize = 126;
-pub(crate) const ROW: usize = 7;
 /// Size of the sources of these tests; 96×54 in the input.
 const SOURCE: Size = Size::new(384, 216);
 
 /// A network with one box: cell 13 of stride 8 (column 1, row 1), 32×16 pixels around 12,12; class 1, score 0.72. Its
 /// center moves right by one cell for every 10 of the image's mean.
 pub(crate) fn one_box(batch: Option<i64>) -> TinyNetwork {
-    let mut rows = vec![0.0; CELLS * ROW];
-    rows[13 * ROW..14 * ROW].copy_from_slice(&[
-        0.5,
-        0.5,
-        4.0_f32.ln(),
-        2.0_f32.ln(),
-        0.9,
-        0.1,
-        0.8,
-    ]);
-    let mut mask = vec![0.0; CELLS * ROW];
-    mask[13 * ROW] = 0.1;
-    TinyNetwork {
-        input: "images",
-        input_shape: [batch, Some(3), Some(64), Some(96)],
-        output: "output",
-        output_shape: [CELLS as i64, ROW as i64],
-        rows,
-        mask,
-        second_input: false,
-    }
+    let cell = [0.5, 0.5, 4.0_f32.ln(), 2.0_f32.ln(), 0.9, 0.1, 0.8];
+    let mut network = TinyNetwork::yolox(batch, &[(13, cell)]);
+    network.mask[13 * ROW] = 0.1;
+    network
 }
 
 pub(crate) fn folder_with(bytes: &[u8]) -> tempfile::TempDir {

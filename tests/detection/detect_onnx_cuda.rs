@@ -15,8 +15,9 @@ use ort::ep::{self, ExecutionProvider};
 use ort::session::Session;
 use ort::value::Tensor;
 
-use crate::detect_onnx::{CELLS, ROW, assert_box, folder_with, frame, one_box};
+use crate::detect_onnx::{assert_box, folder_with, frame, one_box};
 use crate::support::cuda::{has_gpu, is_child, is_real_gpu_only, run_on_double, run_on_real_gpu};
+use crate::support::onnx_file::{CELLS, ROW};
 use crate::support::onnx_graph::{Attribute, FLOAT, Graph, INT64};
 use crate::support::onnx_runtime::{config, library_is_missing};
 
@@ -120,11 +121,7 @@ fn mixing_images() -> Vec<u8> {
     let over_images = [Attribute::Ints("axes", &[0]), Attribute::Int("keepdims", 1)];
     graph.node("ReduceMean", &["images"], "common", &over_images);
     graph.node("Add", &["images", "common"], "mixed", &[]);
-    let over_pixels = [
-        Attribute::Ints("axes", &[1, 2, 3]),
-        Attribute::Int("keepdims", 0),
-    ];
-    graph.node("ReduceMean", &["mixed"], "mean", &over_pixels);
+    graph.mean("mixed", &[1, 2, 3]);
     graph.node("Reshape", &["mean", "column"], "mean3", &[]);
     graph.node("Mul", &["mean3", "mask"], "shift", &[]);
     graph.node("Add", &["rows", "shift"], "output", &[]);

@@ -75,11 +75,7 @@ fn network(element: u64, shape: [i64; 4], weights: Weights<'_>) -> Vec<u8> {
         );
         "floats"
     };
-    let mean = [
-        Attribute::Ints("axes", &[1, 2, 3]),
-        Attribute::Int("keepdims", 0),
-    ];
-    graph.node("ReduceMean", &[floats], "mean", &mean);
+    graph.mean(floats, &[1, 2, 3]);
     graph.node("Reshape", &["mean", "column"], "mean3", &[]);
     graph.node("Mul", &["mean3", "mask"], "shift", &[]);
     graph.node("Add", &["rows", "shift"], "output", &[]);

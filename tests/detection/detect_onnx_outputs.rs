@@ -59,11 +59,7 @@ fn found(class: u16, score: f32, xyxy: [f32; 4]) -> Detection {
 fn ranked(labels: &[i64; 3], boxes: &[[f32; 4]; 3], scores: &[f32; 3]) -> Vec<u8> {
     let mut graph = Graph::default();
     // Zeros of the batch, to which the constants are added.
-    let attributes = [
-        Attribute::Ints("axes", &[1, 2, 3]),
-        Attribute::Int("keepdims", 0),
-    ];
-    graph.node("ReduceMean", &["images"], "mean", &attributes);
+    graph.mean("images", &[1, 2, 3]);
     graph.node("Sub", &["mean", "mean"], "zero", &[]);
     graph.node("Reshape", &["zero", "column"], "zeros", &[]);
     graph.node("Add", &["zeros", "scores0"], "scores", &[]);
@@ -159,11 +155,7 @@ fn decoded_rows_need_no_batch_axis() {
         return;
     }
     let mut graph = Graph::default();
-    let attributes = [
-        Attribute::Ints("axes", &[0, 1, 2, 3]),
-        Attribute::Int("keepdims", 0),
-    ];
-    graph.node("ReduceMean", &["images"], "mean", &attributes);
+    graph.mean("images", &[0, 1, 2, 3]);
     // Rows whose class, score and corners are multiplied by the scale, which must be 1.
     graph.node(
         "ReduceMean",
@@ -201,12 +193,8 @@ fn an_output_that_differs_from_the_first_run_is_an_error() {
         return;
     }
     let mut graph = Graph::default();
-    let attributes = [
-        Attribute::Ints("axes", &[1, 2, 3]),
-        Attribute::Int("keepdims", 0),
-    ];
     // One row for a black image, as in the first run, and all four for a brighter one.
-    graph.node("ReduceMean", &["images"], "mean", &attributes);
+    graph.mean("images", &[1, 2, 3]);
     graph.node("Cast", &["mean"], "mean64", &[Attribute::Int("to", INT64)]);
     graph.node("Add", &["mean64", "one"], "end", &[]);
     graph.node("Slice", &["rows0", "zero", "end", "one"], "rows", &[]);

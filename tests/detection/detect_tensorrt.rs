@@ -12,6 +12,7 @@
 //! Needs the doubles (`tests/nvidia_doubles/build`) and `ORT_DYLIB_PATH`; without them the tests are skipped with a message.
 
 use crate::support;
+use crate::support::classifier::write_folder;
 use crate::support::cuda;
 use crate::support::jetson_elements;
 use crate::support::onnx_graph;
@@ -25,7 +26,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use jetson_elements::JetsonElements;
-use jetwatch_files::Sha256Digest;
 use onnx_graph::{Attribute, FLOAT, Graph, INT64};
 use serde_json::Value;
 use support::clips;
@@ -38,8 +38,11 @@ const CELL: usize = 32;
 const COLUMNS: usize = WIDTH / CELL;
 const CELLS: usize = COLUMNS * (HEIGHT / CELL);
 
-/// Folders of the doubles that were built.
+/// Folders of the doubles that were built; none without ONNX Runtime.
 fn doubles() -> Vec<PathBuf> {
+    if library_is_missing() {
+        return Vec::new();
+    }
     let folder = |library: PathBuf| library.parent().expect("it lies in a folder").to_owned();
     tensorrt::libraries().into_iter().map(folder).collect()
 }
@@ -100,32 +103,13 @@ fn setup(detector: &str, frames: u32, batch: Option<i64>) -> Setup {
          detector: {{model: model, precision: fp32, {detector}}}\n\
          publish: {{mqtt: off, json_lines: {{path: events.jsonl}}}}\n"
     ));
-    let model = setup.path("model");
-    fs::create_dir(&model).expect("made");
-    write_folder(
-        &model,
-        "cells",
-        &network(batch),
-        &format!(
-            "images, width: {WIDTH}, height: {HEIGHT}, color: bgr, letterbox: {{value: 0, placement: top_left}}"
-        ),
-        "{layout: yolov8, name: output}\nscore_threshold: 0.4\nlabels: [bright]",
+    let keys = format!(
+        "name: cells\n\
+         input: {{name: images, width: {WIDTH}, height: {HEIGHT}, color: bgr, letterbox: {{value: 0, placement: top_left}}}}\n\
+         output: {{layout: yolov8, name: output}}\nscore_threshold: 0.4\nlabels: [bright]\n"
     );
+    write_folder(&setup.path("model"), &network(batch), &keys, "");
     setup
-}
-
-/// A model folder around a network; `output` holds the keys from `output` on.
-fn write_folder(folder: &Path, name: &str, network: &[u8], input: &str, output: &str) {
-    fs::write(folder.join("net.onnx"), network).expect("written");
-    let digest = Sha256Digest::of(network);
-    let yaml = format!(
-        "name: {name}\n\
-         input: {{name: {input}}}\n\
-         output: {output}\n\
-         license: {{spdx: Apache-2.0, source: made by the test}}\n\
-         files: {{fp32: {{file: net.onnx, sha256: '{digest}'}}}}\n"
-    );
-    fs::write(folder.join("model.yaml"), yaml).expect("written");
 }
 
 /// `jetwatch COMMAND --config` with the double of libcuda and of the TensorRT in `library`.
@@ -195,7 +179,7 @@ const TAKING: &str = "backend: tensorrt, tensorrt: {engines: engines}";
 #[test]
 fn tensorrt_detections_equal_onnx_runtime_for_every_version() {
     let doubles = doubles();
-    if doubles.is_empty() || library_is_missing() {
+    if doubles.is_empty() {
         return;
     }
     // One of 32 runs of a recorded graph measures the times of its stages.
@@ -225,7 +209,7 @@ fn tensorrt_detections_equal_onnx_runtime_for_every_version() {
 #[test]
 fn batched_workers_and_single_image_networks_give_same_detections() {
     let doubles = doubles();
-    if doubles.is_empty() || library_is_missing() {
+    if doubles.is_empty() {
         return;
     }
     let wanted = reference(30);
@@ -244,28 +228,17 @@ fn batched_workers_and_single_image_networks_give_same_detections() {
 
 /// A secondary network for crops of the primary detections: seven scores per crop, from the mean of its colors.
 fn add_secondary(setup: &Setup) {
-    let folder = setup.path("second");
-    fs::create_dir(&folder).expect("made");
     let mut graph = Graph::default();
-    let axes = [
-        Attribute::Ints("axes", &[2, 3]),
-        Attribute::Int("keepdims", 0),
-    ];
-    graph.node("ReduceMean", &["images"], "mean", &axes);
+    graph.mean("images", &[2, 3]);
     graph.node("MatMul", &["mean", "weights"], "scores", &[]);
     let weights: Vec<f32> = (0..21).map(|at| (at % 7 + 1) as f32 / 3.0).collect();
     graph.constant("weights", FLOAT, &[3, 7], &weights, f32::to_le_bytes);
     graph.input("images", FLOAT, &[None, Some(3), Some(32), Some(32)]);
     graph.output("scores", FLOAT, &[None, Some(7)]);
-    let labels = "labels: [a, b, c, d, e, f, g]";
-    let input = "images, width: 32, height: 32, color: bgr, scale: 0.00392156862745098, letterbox: {value: 0, placement: stretch}";
-    write_folder(
-        &folder,
-        "second",
-        &graph.bytes(),
-        input,
-        &format!("{{layout: logits, name: scores}}\nscore_threshold: 0.05\n{labels}"),
-    );
+    let keys = "name: second\n\
+        input: {name: images, width: 32, height: 32, color: bgr, scale: 0.00392156862745098, letterbox: {value: 0, placement: stretch}}\n\
+        output: {layout: logits, name: scores}\nscore_threshold: 0.05\nlabels: [a, b, c, d, e, f, g]\n";
+    write_folder(&setup.path("second"), &graph.bytes(), keys, "");
     let yaml = fs::read_to_string(&setup.config).expect("it is there");
     let secondary = "secondary:\n  - {name: second, model: second, batch_size: 3, min_object: 8x8, vote_frames: 2, reinfer_interval: 4}\n";
     fs::write(&setup.config, yaml + secondary).expect("written");
@@ -290,7 +263,7 @@ fn attributes(setup: &Setup) -> BTreeMap<u64, (String, f64)> {
 #[test]
 fn secondary_networks_run_on_tensorrt_as_on_onnx_runtime() {
     let doubles = doubles();
-    if doubles.is_empty() || library_is_missing() {
+    if doubles.is_empty() {
         return;
     }
     // Nothing moves, so that every crop of a track is the same.
@@ -492,7 +465,7 @@ fn impossible_scores_are_refused_when_the_engine_is_loaded() {
 #[test]
 fn layers_are_timed_with_tensorrt() {
     let doubles = doubles();
-    if doubles.is_empty() || library_is_missing() {
+    if doubles.is_empty() {
         return;
     }
     let output = tempfile::tempdir().expect("a folder");
@@ -603,7 +576,7 @@ fn steps_of_an_ablation_build_their_engines_where_they_may() {
 #[test]
 fn doctor_compares_and_times_both_runtimes() {
     let doubles = doubles();
-    if doubles.is_empty() || library_is_missing() {
+    if doubles.is_empty() {
         return;
     }
     for double in doubles {

@@ -16,18 +16,14 @@ use std::process::Command;
 use jetwatch_detect::layouts::classifier::ClassifierScores;
 use jetwatch_detect::model::{ColorOrder, ModelSpec};
 use jetwatch_types::{Placement, Size};
-use onnx_file::onnx_graph::{Attribute, FLOAT, Graph};
+use onnx_file::onnx_graph::{FLOAT, Graph};
 use support::daemon::{Setup, finish, stderr, stdout};
 
 /// A brightness classifier for images normalized by ImageNet's mean and deviation: `dark`, and `bright` above the mean. `end` is
 /// its last operator, `shape` that of its output without the batch.
 fn network(end: Option<&str>, shape: &[i64], side: Option<i64>) -> Vec<u8> {
     let mut graph = Graph::default();
-    let axes = [
-        Attribute::Ints("axes", &[2, 3]),
-        Attribute::Int("keepdims", 0),
-    ];
-    graph.node("ReduceMean", &["images"], "mean", &axes);
+    graph.mean("images", &[2, 3]);
     let sum = match end {
         None if shape.len() == 1 => "scores",
         _ => "sum",

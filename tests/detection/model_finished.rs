@@ -87,12 +87,8 @@ fn found(class: u16, score: f32, xyxy: [f32; 4]) -> Detection {
 /// have higher scores.
 fn gathered() -> Graph {
     let mut graph = Graph::default();
-    let attributes = [
-        Attribute::Ints("axes", &[0, 1, 2, 3]),
-        Attribute::Int("keepdims", 0),
-    ];
     // The mean of the image, 0 to 1, as a number without axes.
-    graph.node("ReduceMean", &["images"], "mean", &attributes);
+    graph.mean("images", &[0, 1, 2, 3]);
     graph.node("Add", &["scores0", "mean"], "scores1", &[]);
     let inputs = ["boxes0", "scores1", "most", "iou", "least"];
     graph.node("NonMaxSuppression", &inputs, "selected", &[]);

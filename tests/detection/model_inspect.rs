@@ -22,15 +22,7 @@ const INT32: u64 = 6;
 
 /// A network whose output has the shape of YOLOX for 96×64 pixels and two classes.
 fn tiny() -> TinyNetwork {
-    TinyNetwork {
-        input: "images",
-        input_shape: [Some(1), Some(3), Some(64), Some(96)],
-        output: "output",
-        output_shape: [126, 7],
-        rows: vec![0.0; 126 * 7],
-        mask: vec![0.0; 126 * 7],
-        second_input: false,
-    }
+    TinyNetwork::yolox(Some(1), &[])
 }
 
 /// A file with these nodes and weights around the ports of [`tiny`].

@@ -6,43 +6,21 @@
 use crate::support;
 use crate::support::onnx_file;
 
-use std::fmt::Write as _;
 use std::fs;
 
 use onnx_file::TinyNetwork;
-use sha2::{Digest, Sha256};
 use support::clips;
 use support::daemon::{
     Setup, Signal, exits, finish, signal, start, stderr, terminate, wait_until_some,
 };
-use support::onnx_runtime::library_is_missing;
+use support::onnx_runtime::{library_is_missing, write_model};
 use support::ports::free_port;
 use support::rtsp::RtspServer;
 
-const CELLS: usize = 126;
-const ROW: usize = 7;
-
 /// A network for 96×64 pixels that sees one box of class `car`, whatever the image shows.
 fn network(score: f32) -> TinyNetwork {
-    let mut rows = vec![0.0; CELLS * ROW];
-    rows[13 * ROW..14 * ROW].copy_from_slice(&[
-        0.5,
-        0.5,
-        4.0_f32.ln(),
-        2.0_f32.ln(),
-        score,
-        0.1,
-        1.0,
-    ]);
-    TinyNetwork {
-        input: "images",
-        input_shape: [Some(1), Some(3), Some(64), Some(96)],
-        output: "output",
-        output_shape: [CELLS as i64, ROW as i64],
-        rows,
-        mask: vec![0.0; CELLS * ROW],
-        second_input: false,
-    }
+    let cell = [0.5, 0.5, 4.0_f32.ln(), 2.0_f32.ln(), score, 0.1, 1.0];
+    TinyNetwork::yolox(Some(1), &[(13, cell)])
 }
 
 /// A configuration with a model folder next to it; JSON lines go to `events.jsonl`.
@@ -52,22 +30,12 @@ fn setup(uri: &str, network: &TinyNetwork, width: u32) -> Setup {
          detector: {{backend: onnx, model: model}}\n\
          publish: {{mqtt: off, detections: true, json_lines: {{path: events.jsonl}}}}\n"
     ));
-    let bytes = network.bytes();
-    let digest = Sha256::digest(&bytes)
-        .iter()
-        .fold(String::new(), |mut text, byte| {
-            write!(text, "{byte:02x}").expect("a string takes it");
-            text
-        });
-    let folder = setup.path("model");
-    fs::create_dir(&folder).expect("the folder is writable");
-    fs::write(folder.join("tiny.onnx"), bytes).expect("the folder is writable");
-    let yaml = format!(
-        "name: tiny\ninput: {{name: images, width: {width}, height: 64, color: bgr, letterbox: {{value: 0, placement: top_left}}}}\n\
-         output: {{layout: yolox, name: output}}\nlabels: [person, car]\n\
-         license: {{spdx: Apache-2.0, source: made by the test}}\nfiles: {{fp32: {{file: tiny.onnx, sha256: '{digest}'}}}}\n"
+    let input = format!(
+        "width: {width}, height: 64, color: bgr, letterbox: {{value: 0, placement: top_left}}"
     );
-    fs::write(folder.join("model.yaml"), yaml).expect("the folder is writable");
+    let output = "{layout: yolox, name: output}\nlabels: [person, car]";
+    let folder = setup.path("model");
+    write_model(&folder, &network.bytes(), &input, output, "");
     setup
 }
 

@@ -207,19 +207,9 @@ fn secondary_detector_boxes_are_in_source_pixels_and_usable() {
            - {name: part, model: part, runs_on: {classes: [car]}, min_object: 6x6, vote_frames: 1, reinfer_interval: 0}\n",
     );
     // Whatever the image shows: a box of class `plate` over the middle quarter of the input, 24,16 to 72,48 of 96×64.
-    let mut rows = vec![0.0; 126 * 7];
     // Stride 8, column 5, row 3: center 40+8, 24+8.
     let middle = [1.0, 1.0, 6.0_f32.ln(), 4.0_f32.ln(), 0.9, 1.0, 0.0];
-    rows[(3 * 12 + 5) * 7..][..7].copy_from_slice(&middle);
-    let detector = TinyNetwork {
-        input: "images",
-        input_shape: [None, Some(3), Some(64), Some(96)],
-        output: "output",
-        output_shape: [126, 7],
-        rows,
-        mask: vec![0.0; 126 * 7],
-        second_input: false,
-    };
+    let detector = TinyNetwork::yolox(None, &[(3 * 12 + 5, middle)]);
     write_model(
         &setup.path("part"),
         &detector.bytes(),

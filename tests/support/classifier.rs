@@ -12,7 +12,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::onnx_file::onnx_graph::{Attribute, FLOAT, Graph};
+use super::onnx_file::onnx_graph::{FLOAT, Graph};
 
 /// Mean of all colors that separates `dark` from `bright`.
 pub const BRIGHTNESS_THRESHOLD: f32 = 100.0;
@@ -20,11 +20,7 @@ pub const BRIGHTNESS_THRESHOLD: f32 = 100.0;
 /// The network for inputs of `side`×`side` pixels; an axis of `None` takes any batch.
 pub fn network(batch: Option<i64>, side: i64) -> Vec<u8> {
     let mut graph = Graph::default();
-    let axes = [
-        Attribute::Ints("axes", &[2, 3]),
-        Attribute::Int("keepdims", 0),
-    ];
-    graph.node("ReduceMean", &["images"], "mean", &axes);
+    graph.mean("images", &[2, 3]);
     graph.node("MatMul", &["mean", "weights"], "sum", &[]);
     graph.node("Add", &["sum", "bias"], "scores", &[]);
     // Ten levels from the threshold, the score is nearly 1.
@@ -40,6 +36,11 @@ pub fn network(batch: Option<i64>, side: i64) -> Vec<u8> {
 
 /// Writes a model folder whose `model.yaml` holds `keys` besides name, license and files.
 pub fn write_model(folder: &Path, network: &[u8], keys: &str) {
+    write_folder(folder, network, &format!("name: tiny\n{keys}"), "");
+}
+
+/// Writes a model folder whose `model.yaml` holds `keys` besides license and files, and `file` in the keys of the file.
+pub fn write_folder(folder: &Path, network: &[u8], keys: &str, file: &str) {
     fs::create_dir_all(folder).expect("the folder is writable");
     fs::write(folder.join("tiny.onnx"), network).expect("the folder is writable");
     let mut digest = String::new();
@@ -47,8 +48,8 @@ pub fn write_model(folder: &Path, network: &[u8], keys: &str) {
         write!(digest, "{byte:02x}").expect("a string takes it");
     }
     let yaml = format!(
-        "name: tiny\n{keys}license: {{spdx: Apache-2.0, source: made by the test}}\n\
-         files: {{fp32: {{file: tiny.onnx, sha256: '{digest}'}}}}\n"
+        "{keys}license: {{spdx: Apache-2.0, source: made by the test}}\n\
+         files: {{fp32: {{file: tiny.onnx, sha256: '{digest}'{file}}}}}\n"
     );
     fs::write(folder.join("model.yaml"), yaml).expect("the folder is writable");
 }

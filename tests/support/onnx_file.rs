@@ -8,7 +8,12 @@
 #![allow(dead_code)]
 
 pub use super::onnx_graph;
-use super::onnx_graph::{Attribute, FLOAT, Graph, INT64};
+use super::onnx_graph::{FLOAT, Graph, INT64};
+
+/// Cells in the output of YOLOX for 96×64 pixels.
+pub const CELLS: usize = 126;
+/// Numbers of a cell for two classes.
+pub const ROW: usize = 7;
 
 /// A network to write.
 #[derive(Clone)]
@@ -30,15 +35,28 @@ pub struct TinyNetwork {
 }
 
 impl TinyNetwork {
+    /// A YOLOX for 96×64 pixels and two classes that gives these cells, whatever the image shows.
+    pub fn yolox(batch: Option<i64>, cells: &[(usize, [f32; ROW])]) -> Self {
+        let mut rows = vec![0.0; CELLS * ROW];
+        for (cell, numbers) in cells {
+            rows[cell * ROW..][..ROW].copy_from_slice(numbers);
+        }
+        Self {
+            input: "images",
+            input_shape: [batch, Some(3), Some(64), Some(96)],
+            output: "output",
+            output_shape: [CELLS as i64, ROW as i64],
+            rows,
+            mask: vec![0.0; CELLS * ROW],
+            second_input: false,
+        }
+    }
+
     /// The bytes of the file.
     pub fn bytes(&self) -> Vec<u8> {
         let [rows, row_len] = self.output_shape;
-        let mean_attributes = [
-            Attribute::Ints("axes", &[1, 2, 3]),
-            Attribute::Int("keepdims", 0),
-        ];
         let mut graph = Graph::default();
-        graph.node("ReduceMean", &[self.input], "mean", &mean_attributes);
+        graph.mean(self.input, &[1, 2, 3]);
         graph.node("Reshape", &["mean", "column"], "mean3", &[]);
         graph.node("Mul", &["mean3", "mask"], "shift", &[]);
         graph.node("Add", &["rows", "shift"], self.output, &[]);

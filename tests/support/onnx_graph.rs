@@ -59,6 +59,12 @@ impl Graph {
         self.0.message(1, node);
     }
 
+    /// Adds `mean`: the mean of `input` over these axes, which it does not have.
+    pub fn mean(&mut self, input: &str, axes: &[u64]) {
+        let attributes = [Attribute::Ints("axes", axes), Attribute::Int("keepdims", 0)];
+        self.node("ReduceMean", &[input], "mean", &attributes);
+    }
+
     /// Adds numbers that are always the same; `to_bytes` writes one of them, lowest byte first.
     pub fn constant<T: Copy, const N: usize>(
         &mut self,

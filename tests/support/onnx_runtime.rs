@@ -2,11 +2,10 @@
 //! Tests of networks with the real ONNX Runtime: whether it is there, model folders, and frames of one gray.
 
 use std::env;
-use std::fs;
 use std::path::Path;
 
+use super::classifier;
 use jetwatch_config::{Config, DetectorConfig};
-use jetwatch_files::Sha256Digest;
 use jetwatch_types::{Frame, FrameMeta, Image, PIXEL_BYTES, PixelAspect, Size};
 
 /// Whether there is no library; prints a message then.
@@ -21,16 +20,8 @@ pub fn library_is_missing() -> bool {
 /// Writes a network and its description. `input` and `output` are the keys below `input.name` and from `output` on; `file` goes
 /// into those of the file.
 pub fn write_model(folder: &Path, network: &[u8], input: &str, output: &str, file: &str) {
-    fs::write(folder.join("tiny.onnx"), network).expect("written");
-    let sha256 = Sha256Digest::of(network);
-    let yaml = format!(
-        "name: tiny\n\
-         input: {{name: images, {input}}}\n\
-         output: {output}\n\
-         license: {{spdx: Apache-2.0, source: made by the test}}\n\
-         files: {{fp32: {{file: tiny.onnx, sha256: '{sha256}'{file}}}}}\n"
-    );
-    fs::write(folder.join("model.yaml"), yaml).expect("written");
+    let keys = format!("name: tiny\ninput: {{name: images, {input}}}\noutput: {output}\n");
+    classifier::write_folder(folder, network, &keys, file);
 }
 
 /// A detector of one worker for the model in `folder`.

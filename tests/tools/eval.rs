@@ -11,31 +11,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use jetwatch_files::Sha256Digest;
 use onnx_file::TinyNetwork;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use support::daemon::{finish, stderr, stdout};
 use support::onnx_runtime::library_is_missing;
 use support::picture::write_flat;
 
-const CELLS: usize = 126;
-const ROW: usize = 7;
-
 /// A network for 96×64 pixels that sees one car around 12,12 of `width`×16 pixels, whatever the image shows.
 fn network(width: f32) -> Vec<u8> {
-    let mut rows = vec![0.0; CELLS * ROW];
     let (log_width, log_height) = ((width / 8.0).ln(), 2.0_f32.ln());
-    rows[13 * ROW..14 * ROW].copy_from_slice(&[0.5, 0.5, log_width, log_height, 0.9, 0.1, 1.0]);
-    let network = TinyNetwork {
-        input: "images",
-        input_shape: [Some(1), Some(3), Some(64), Some(96)],
-        output: "output",
-        output_shape: [CELLS as i64, ROW as i64],
-        rows,
-        mask: vec![0.0; CELLS * ROW],
-        second_input: false,
-    };
-    network.bytes()
+    let cell = [0.5, 0.5, log_width, log_height, 0.9, 0.1, 1.0];
+    TinyNetwork::yolox(Some(1), &[(13, cell)]).bytes()
 }
 
 /// A folder with a model in two precisions, three images, and annotations.
@@ -72,12 +59,7 @@ impl Case {
         let mut files = String::new();
         for (precision, width) in [("fp32", 32.0), ("int8", 26.0)] {
             let bytes = network(width);
-            let digest = Sha256::digest(&bytes)
-                .iter()
-                .fold(String::new(), |mut text, byte| {
-                    write!(text, "{byte:02x}").expect("a string takes it");
-                    text
-                });
+            let digest = Sha256Digest::of(&bytes);
             fs::write(folder.join(format!("{precision}.onnx")), bytes).expect("written");
             writeln!(
                 files,

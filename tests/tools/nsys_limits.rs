@@ -46,17 +46,7 @@ fn write_clips(folder: &Path) {
 
 /// A network for 96×64 pixels that takes no time, and finds nothing.
 fn write_fast_network(folder: &Path) {
-    const CELLS: usize = 126;
-    const ROW: usize = 7;
-    let network = TinyNetwork {
-        input: "images",
-        input_shape: [Some(1), Some(3), Some(64), Some(96)],
-        output: "output",
-        output_shape: [CELLS as i64, ROW as i64],
-        rows: vec![0.0; CELLS * ROW],
-        mask: vec![0.0; CELLS * ROW],
-        second_input: false,
-    };
+    let network = TinyNetwork::yolox(Some(1), &[]);
     let keys = "input: {name: images, width: 96, height: 64, color: bgr, letterbox: {value: 0, placement: top_left}}\n\
                 output: {layout: yolox, name: output}\nlabels: [person, car]\n";
     classifier::write_model(folder, &network.bytes(), keys);
