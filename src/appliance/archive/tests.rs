@@ -570,50 +570,18 @@ fn objects_have_one_row_each_with_all_their_files() {
         .expect("listed")
         .remove(0);
     assert_eq!(object, seen(track, day(2)));
-    for (query, count) in [
-        (
-            ObjectQuery {
-                source: Some("yard".to_owned()),
-                ..ObjectQuery::default()
-            },
-            0,
-        ),
-        (
-            ObjectQuery {
-                label: Some("person".to_owned()),
-                ..ObjectQuery::default()
-            },
-            2,
-        ),
-        (
-            ObjectQuery {
-                zone: Some("door".to_owned()),
-                ..ObjectQuery::default()
-            },
-            2,
-        ),
-        (
-            ObjectQuery {
-                zone: Some("yard".to_owned()),
-                ..ObjectQuery::default()
-            },
-            0,
-        ),
-        (
-            ObjectQuery {
-                from: Some(day(3)),
-                ..ObjectQuery::default()
-            },
-            1,
-        ),
-        (
-            ObjectQuery {
-                to: Some(day(3)),
-                ..ObjectQuery::default()
-            },
-            1,
-        ),
-    ] {
+    type Set = fn(&mut ObjectQuery);
+    let cases: [(Set, usize); 6] = [
+        (|query| query.source = Some("yard".to_owned()), 0),
+        (|query| query.label = Some("person".to_owned()), 2),
+        (|query| query.zone = Some("door".to_owned()), 2),
+        (|query| query.zone = Some("yard".to_owned()), 0),
+        (|query| query.from = Some(day(3)), 1),
+        (|query| query.to = Some(day(3)), 1),
+    ];
+    for (set, count) in cases {
+        let mut query = ObjectQuery::default();
+        set(&mut query);
         assert_eq!(found(&archive, query.clone()).len(), count, "{query:?}");
     }
     let marked = archive.review(&["other".to_owned(), "none".to_owned()], true);

@@ -189,9 +189,10 @@ mod tests {
         let wanted = engine_spec().cache_key_fields();
         assert_eq!(differences(&wanted, &wanted), Vec::<String>::new());
         #[rustfmt::skip]
-        let cases: [(Change, &str); 9] = [
+        let cases: [(Change, &str); 10] = [
             (|of| of.builder_version = "8.6.1".to_owned(), "it was built by TensorRT 8.6.1, and TensorRT 8.5.2 is here"),
             (|of| of.gpu = "Orin".to_owned(), "it was built for the GPU Orin (compute capability 7.2), and Xavier (7.2) is wanted"),
+            (|of| of.compute_capability = "8.7".to_owned(), "it was built for the GPU Xavier (compute capability 8.7), and Xavier (7.2) is wanted"),
             (|of| of.onnx_sha256 = "b".repeat(64), "it was built of another network (SHA-256 bbbbbbbbbbbb…), and the model's is aaaaaaaaaaaa…"),
             (|of| of.weights_sha256 = vec!["c".repeat(64)], "it was built with other weights of the network"),
             (|of| of.calibration_sha256 = Some("d".repeat(64)), "it was calibrated, and no calibration is configured"),

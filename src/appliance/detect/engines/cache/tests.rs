@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Each state of a cache, and the message for it.
 
+use super::super::ListedState;
 use super::super::spec::tests::engine_spec;
-use super::super::{Calibration, Gpu, ListedState};
 use super::*;
 use jetwatch_nvidia::tensorrt::Version;
 
@@ -10,6 +10,13 @@ fn cache() -> (tempfile::TempDir, EngineCache) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let cache = EngineCache::new(&folder.path().join("engines"));
     (folder, cache)
+}
+
+/// The usual spec with a change.
+fn with(change: impl FnOnce(&mut EngineSpec)) -> EngineSpec {
+    let mut spec = engine_spec();
+    change(&mut spec);
+    spec
 }
 
 fn lock(cache: &EngineCache) -> Lock {
@@ -62,79 +69,34 @@ fn empty_or_missing_cache_folder_has_no_engines() {
     );
     assert_eq!(cache.list().expect("no folder is no error"), []);
     // Other models and precisions do not count as near.
-    let mut other = engine_spec();
-    other.model = "large".to_owned();
+    let other = with(|spec| spec.model = "large".to_owned());
     store(&cache, &other, b"plan");
     assert!(missing(&cache, &engine_spec()).starts_with("no TensorRT engine of tiny"));
 }
 
+/// Each difference alone is tested where they are worded.
 #[test]
-fn the_differences_to_the_nearest_engine_are_reported() {
-    let wanted = engine_spec();
-    let cases: [(EngineSpec, &str); 5] = [
-        (
-            EngineSpec {
-                version: Version::new(10, 3, 0),
-                contexts: 1,
-                ..wanted.clone()
-            },
-            "it was built by TensorRT 10.3.0, and TensorRT 8.5.2 is here; it was built with detector.workers at 1, and 2 is configured",
-        ),
-        (
-            EngineSpec {
-                gpu: Gpu {
-                    name: Some("Orin".to_owned()),
-                    capability: (8, 7),
-                },
-                ..wanted.clone()
-            },
-            "it was built for the GPU Orin (compute capability 8.7), and Xavier (7.2) is wanted",
-        ),
-        (
-            EngineSpec {
-                batch: 1,
-                ..wanted.clone()
-            },
-            "it was built for batches up to 1, and 4 is configured",
-        ),
-        (
-            EngineSpec {
-                calibration: Some(Calibration {
-                    path: "c".into(),
-                    sha256: Some([0xff; 32].into()),
-                }),
-                ..wanted.clone()
-            },
-            "it was calibrated, and no calibration is configured",
-        ),
-        (
-            {
-                let mut other = wanted.clone();
-                other.file.sha256 = [0xbb; 32].into();
-                other
-            },
-            "it was built of another network (SHA-256 bbbbbbbbbbbb…), and the model's is aaaaaaaaaaaa…",
-        ),
-    ];
-    for (other, text) in cases {
-        let (_folder, cache) = cache();
-        // A second one, further away, must not be the one that is reported of.
-        let far = EngineSpec {
-            batch: 64,
-            workspace_mib: Some(1),
-            ..other.clone()
-        };
-        store(&cache, &far, b"far");
-        store(&cache, &other, b"near");
-        let message = missing(&cache, &wanted);
-        let file = other.file_name();
-        assert!(
-            message.starts_with(&format!(
-                "the engine {file} does not fit: {text}; build it with: "
-            )),
-            "{message}"
-        );
-    }
+fn all_differences_to_the_nearest_engine_are_reported() {
+    let near = with(|spec| {
+        spec.version = Version::new(10, 3, 0);
+        spec.contexts = 1;
+    });
+    // A second one, further away, must not be the one that is reported of.
+    let far = EngineSpec {
+        batch: 64,
+        workspace_mib: Some(1),
+        ..near.clone()
+    };
+    let (_folder, cache) = cache();
+    store(&cache, &far, b"far");
+    store(&cache, &near, b"near");
+    let message = missing(&cache, &engine_spec());
+    let start = format!(
+        "the engine {} does not fit: it was built by TensorRT 10.3.0, and TensorRT 8.5.2 is here; it was built with \
+         detector.workers at 1, and 2 is configured; build it with: ",
+        near.file_name()
+    );
+    assert!(message.starts_with(&start), "{message}");
 }
 
 #[test]
@@ -190,18 +152,9 @@ fn damaged_engines_and_missing_or_truncated_manifests_are_reported() {
 fn the_list_has_the_state_of_each_engine() {
     let (_folder, cache) = cache();
     let whole = engine_spec();
-    let damaged = EngineSpec {
-        batch: 2,
-        ..engine_spec()
-    };
-    let orphan = EngineSpec {
-        batch: 3,
-        ..engine_spec()
-    };
-    let alone = EngineSpec {
-        batch: 5,
-        ..engine_spec()
-    };
+    let damaged = with(|spec| spec.batch = 2);
+    let orphan = with(|spec| spec.batch = 3);
+    let alone = with(|spec| spec.batch = 5);
     for spec in [&whole, &damaged, &orphan, &alone] {
         store(&cache, spec, b"a plan");
     }
@@ -231,19 +184,12 @@ fn the_list_has_the_state_of_each_engine() {
 fn only_engines_of_another_version_are_pruned() {
     let (_folder, cache) = cache();
     let kept = engine_spec();
-    let old = EngineSpec {
-        version: Version::new(8, 5, 1),
-        ..engine_spec()
-    };
-    let newer = EngineSpec {
-        version: Version::new(10, 3, 0),
-        ..engine_spec()
-    };
-    let other = EngineSpec {
-        batch: 1,
-        version: Version::new(8, 5, 1),
-        ..engine_spec()
-    };
+    let old = with(|spec| spec.version = Version::new(8, 5, 1));
+    let newer = with(|spec| spec.version = Version::new(10, 3, 0));
+    let other = with(|spec| {
+        spec.batch = 1;
+        spec.version = Version::new(8, 5, 1);
+    });
     for spec in [&kept, &old, &newer, &other] {
         store(&cache, spec, b"plan");
     }
