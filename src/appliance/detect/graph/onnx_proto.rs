@@ -128,8 +128,16 @@ pub(super) fn model(bytes: &[u8]) -> Result<Model<'_>, Malformed> {
                 model.graph = Some(graph);
             }
             8 => push(&mut model.opsets, opset(field.message()?)?, field.at)?,
-            14 => push(&mut model.metadata, pair(field.message()?)?, field.at)?,
-            25 => push(&mut model.functions, function(field.message()?)?, field.at)?,
+            14 => push(
+                &mut model.metadata,
+                pair(field.message()?, [1, 2])?,
+                field.at,
+            )?,
+            25 => push(
+                &mut model.functions,
+                pair(field.message()?, [10, 1])?,
+                field.at,
+            )?,
             _ => {}
         }
     }
@@ -243,7 +251,7 @@ pub(super) fn weight(message: Message<'_>) -> Result<Weight<'_>, Malformed> {
             8 => weight.name = field.text()?,
             9 => weight.raw = Some(field.bytes()?),
             13 => {
-                let (key, value) = pair(field.message()?)?;
+                let (key, value) = pair(field.message()?, [1, 2])?;
                 let number = || {
                     let read = value.parse::<u64>();
                     read.map_err(|_| {
@@ -341,30 +349,16 @@ fn opset(message: Message<'_>) -> Result<(&str, i64), Malformed> {
     Ok((domain, version))
 }
 
-fn function(message: Message<'_>) -> Result<(&str, &str), Malformed> {
-    let (mut domain, mut name) = ("", "");
+/// The texts of the fields with these numbers.
+fn pair(message: Message<'_>, numbers: [u64; 2]) -> Result<(&str, &str), Malformed> {
+    let mut texts = [""; 2];
     for field in message.fields() {
         let field = field?;
-        match field.number {
-            1 => name = field.text()?,
-            10 => domain = field.text()?,
-            _ => {}
+        if let Some(place) = numbers.iter().position(|number| *number == field.number) {
+            texts[place] = field.text()?;
         }
     }
-    Ok((domain, name))
-}
-
-fn pair(message: Message<'_>) -> Result<(&str, &str), Malformed> {
-    let (mut key, mut value) = ("", "");
-    for field in message.fields() {
-        let field = field?;
-        match field.number {
-            1 => key = field.text()?,
-            2 => value = field.text()?,
-            _ => {}
-        }
-    }
-    Ok((key, value))
+    Ok(texts.into())
 }
 
 fn push<T>(parts: &mut Vec<T>, part: T, at: usize) -> Result<(), Malformed> {
