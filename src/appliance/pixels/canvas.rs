@@ -51,7 +51,7 @@ impl Rectangle {
 #[derive(Debug, Clone, Copy)]
 pub struct Fill {
     /// The sample bytes of one pixel.
-    packed: [u8; 4],
+    bgrx: [u8; 4],
     yuv: [u8; 3],
     /// 255 is opaque, 0 transparent.
     alpha: u8,
@@ -143,15 +143,8 @@ impl AlphaFill {
     }
 }
 
-/// The order of a pixel's four bytes.
-#[derive(Debug, Clone, Copy)]
-enum ChannelOrder {
-    Bgrx,
-    Rgba,
-}
-
 enum Planes<'a> {
-    Packed(Plane<'a>, ChannelOrder),
+    Bgrx(Plane<'a>),
     Nv12 {
         luma: Plane<'a>,
         chroma: Plane<'a>,
@@ -172,12 +165,9 @@ pub struct Canvas<'a> {
 impl<'a> Canvas<'a> {
     /// Blue, green, red and an unused byte, in rows of `stride` bytes; `None` when `bytes` is too small.
     pub fn bgrx(size: Size, bytes: &'a mut [u8], stride: usize) -> Option<Self> {
-        Self::packed(size, bytes, stride, ChannelOrder::Bgrx)
-    }
-
-    /// Red, green, blue and alpha, in rows of `stride` bytes; `None` when `bytes` is too small.
-    pub fn rgba(size: Size, bytes: &'a mut [u8], stride: usize) -> Option<Self> {
-        Self::packed(size, bytes, stride, ChannelOrder::Rgba)
+        let plane = Plane::new(bytes, stride, size.width as usize * 4, size.height as usize)?;
+        let planes = Planes::Bgrx(plane);
+        Some(Self { size, planes })
     }
 
     /// NV12: luma, and interleaved chroma of half the size, rounded up; each with its stride in bytes. `None` when a plane is
@@ -212,12 +202,6 @@ impl<'a> Canvas<'a> {
         Some(Self { size, planes })
     }
 
-    fn packed(size: Size, bytes: &'a mut [u8], stride: usize, order: ChannelOrder) -> Option<Self> {
-        let plane = Plane::new(bytes, stride, size.width as usize * 4, size.height as usize)?;
-        let planes = Planes::Packed(plane, order);
-        Some(Self { size, planes })
-    }
-
     /// Size in pixels.
     pub const fn size(&self) -> Size {
         self.size
@@ -226,12 +210,8 @@ impl<'a> Canvas<'a> {
     /// Converts `color` for this canvas; `alpha` from 0, transparent, to 255, opaque.
     pub fn color_fill(&self, color: Color, alpha: u8) -> Fill {
         let Color { red, green, blue } = color;
-        let packed = match &self.planes {
-            Planes::Packed(_, ChannelOrder::Rgba) => [red, green, blue, 255],
-            _ => [blue, green, red, 255],
-        };
         Fill {
-            packed,
+            bgrx: [blue, green, red, 255],
             yuv: color.to_yuv(Matrix::for_height(self.size.height)),
             alpha,
         }
@@ -254,7 +234,7 @@ impl<'a> Canvas<'a> {
 
     /// Fills several rectangles of the same `rows`, clipped to the image, from the first to before the second column. One pass
     /// over the rows accesses memory once, which costs less than separate calls.
-    pub fn fill_runs(&mut self, rows: [i32; 2], runs: &[PixelRun]) {
+    pub(crate) fn fill_runs(&mut self, rows: [i32; 2], runs: &[PixelRun]) {
         let [width, height] = [self.size.width, self.size.height];
         let inside = |[first, end]: [i32; 2], side: u32| {
             let clip = |value: i32| u32::try_from(value).unwrap_or(0).min(side) as usize;
@@ -277,8 +257,8 @@ impl<'a> Canvas<'a> {
             move |(run, fill): ([usize; 2], Fill)| (run, [fill.yuv[index]], fill.alpha)
         };
         match &mut self.planes {
-            Planes::Packed(plane, _) => {
-                plane.paint(rows, runs.map(|(run, fill)| (run, fill.packed, fill.alpha)));
+            Planes::Bgrx(plane) => {
+                plane.paint(rows, runs.map(|(run, fill)| (run, fill.bgrx, fill.alpha)));
             }
             Planes::Nv12 { luma, chroma } => {
                 luma.paint(rows, runs.map(of(0)));

@@ -59,11 +59,6 @@ impl Zone {
             .map_err(|error| ZoneError::System(error.to_string()))
     }
 
-    /// The zone of a POSIX text such as `CET-1CEST,M3.5.0,M10.5.0/3`; `None`: it is none.
-    pub fn posix(text: &str) -> Option<Self> {
-        TimeZone::posix(text).ok().map(Self)
-    }
-
     /// The zone of the content of a zoneinfo file; `None`: it is none.
     pub fn from_file(name: &str, content: &[u8]) -> Option<Self> {
         TimeZone::tzif(name, content).ok().map(Self)

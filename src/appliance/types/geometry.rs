@@ -121,25 +121,22 @@ impl Letterbox {
         let y = |v: f32| ((v - self.top as f32) * fy).clamp(0.0, h) + oy;
         [x(input[0]), y(input[1]), x(input[2]), y(input[3])]
     }
-
-    /// Converts a box from source pixels to input pixels: the inverse of [`to_source`](Self::to_source) inside the image.
-    pub fn to_input(&self, source: &Xyxy) -> Xyxy {
-        let fx = self.inner.width as f32 / self.source.width as f32;
-        let fy = self.inner.height as f32 / self.source.height as f32;
-        let (left, top) = (self.left as f32, self.top as f32);
-        let (ox, oy) = (self.origin.0 as f32, self.origin.1 as f32);
-        [
-            (source[0] - ox) * fx + left,
-            (source[1] - oy) * fy + top,
-            (source[2] - ox) * fx + left,
-            (source[3] - oy) * fy + top,
-        ]
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A box in input pixels: the inverse of [`Letterbox::to_source`] inside the image.
+    fn to_input(letterbox: &Letterbox, source: &Xyxy) -> Xyxy {
+        let fx = letterbox.inner.width as f32 / letterbox.source.width as f32;
+        let fy = letterbox.inner.height as f32 / letterbox.source.height as f32;
+        let (left, top) = (letterbox.left as f32, letterbox.top as f32);
+        let (ox, oy) = (letterbox.origin.0 as f32, letterbox.origin.1 as f32);
+        let x = |x: f32| (x - ox) * fx + left;
+        let y = |y: f32| (y - oy) * fy + top;
+        [x(source[0]), y(source[1]), x(source[2]), y(source[3])]
+    }
 
     #[test]
     fn letterbox_has_known_sizes() {
@@ -186,7 +183,7 @@ mod tests {
                     let letterbox = Letterbox::new(source, Size::new(input.0, input.1), placement);
                     let (w, h) = (source.width as f32, source.height as f32);
                     for expected in [[0.0, 0.0, w, h], [w * 0.25, h * 0.4, w * 0.3, h * 0.9]] {
-                        let there = letterbox.to_input(&expected);
+                        let there = to_input(&letterbox, &expected);
                         let back = letterbox.to_source(&there);
                         for (a, b) in expected.iter().zip(back) {
                             assert!(
@@ -223,7 +220,7 @@ mod tests {
         let whole = part.to_source(&[0.0, 0.0, 416.0, 234.0]);
         assert_eq!(whole, [160.0, 90.0, 480.0, 270.0]);
         let inside = [200.0, 100.0, 300.0, 200.0];
-        let back = part.to_source(&part.to_input(&inside));
+        let back = part.to_source(&to_input(&part, &inside));
         for (found, expected) in back.iter().zip(inside) {
             assert!((found - expected).abs() < 1e-3, "{back:?}");
         }

@@ -12,7 +12,7 @@ struct Memory {
     planes: Vec<(Vec<u8>, usize)>,
 }
 
-const LAYOUTS: [&str; 4] = ["bgrx", "rgba", "nv12", "i420"];
+const LAYOUTS: [&str; 3] = ["bgrx", "nv12", "i420"];
 
 /// Initial value of the memory.
 const BEFORE: u8 = 0x5b;
@@ -50,10 +50,6 @@ impl Memory {
                 let (bytes, stride) = next();
                 Canvas::bgrx(size, bytes, stride)
             }
-            "rgba" => {
-                let (bytes, stride) = next();
-                Canvas::rgba(size, bytes, stride)
-            }
             "nv12" => Canvas::nv12(size, next(), next()),
             _ => Canvas::i420(size, next(), next(), next()),
         };
@@ -67,7 +63,6 @@ impl Memory {
         let [y, u, v] = color.to_yuv(Matrix::for_height(self.size.height));
         let (bytes, cell, values): (usize, usize, &[u8]) = match (self.layout, plane) {
             ("bgrx", _) => (4, 1, &[color.blue, color.green, color.red, 255]),
-            ("rgba", _) => (4, 1, &[color.red, color.green, color.blue, 255]),
             (_, 0) => (1, 1, &[y]),
             ("nv12", _) => (2, 2, &[u, v]),
             (_, 1) => (1, 2, &[u]),
