@@ -98,7 +98,7 @@ impl MediaId {
     }
 
     /// When it was made, to the millisecond.
-    pub fn made_at(&self) -> SystemTime {
+    pub(crate) fn made_at(&self) -> SystemTime {
         let digits = &self.0[1..=TIME_DIGITS];
         let ms = u64::from_str_radix(digits, 16).expect("`new` and `parse` give it these digits");
         UNIX_EPOCH + Duration::from_millis(ms)

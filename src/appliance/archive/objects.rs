@@ -167,7 +167,7 @@ impl Archive {
     ///
     /// # Errors
     /// The index cannot be written: they wait for the next time.
-    pub fn write_noted(&self) -> Result<(), ArchiveError> {
+    pub(crate) fn write_noted(&self) -> Result<(), ArchiveError> {
         self.with_index(|index| {
             // Only for this moment: who notes does not wait for the device.
             let mut objects = std::mem::take(&mut *self.pending().lock());

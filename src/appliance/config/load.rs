@@ -68,7 +68,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`load_with`](Self::load_with).
-    pub fn from_str_with(
+    pub(crate) fn from_str_with(
         label: &str,
         text: &str,
         settings: &[(String, String)],

@@ -143,7 +143,7 @@ impl SourceConfig {
     }
 
     /// Whether it differs from `other` in nothing but its schedules, and in them.
-    pub fn differs_in_schedules(&self, other: &Self) -> bool {
+    pub(crate) fn differs_in_schedules(&self, other: &Self) -> bool {
         self != other && self.without_schedules() == other.without_schedules()
     }
 

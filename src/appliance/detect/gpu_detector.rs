@@ -55,7 +55,7 @@ impl GpuDetector {
     }
 
     /// Maximum number of frames in one run of the network.
-    pub fn frames_per_run(&self) -> usize {
+    pub(crate) fn frames_per_run(&self) -> usize {
         self.slots
     }
 

@@ -46,7 +46,7 @@ impl ClassFilter {
     }
 
     /// Keeps all classes but those whose labels [stand for none](class_names::is_placeholder).
-    pub fn without_placeholders(labels: &[String]) -> Self {
+    pub(crate) fn without_placeholders(labels: &[String]) -> Self {
         let accepted: Box<[bool]> = labels
             .iter()
             .map(|label| !class_names::is_placeholder(label))

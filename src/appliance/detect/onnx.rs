@@ -334,7 +334,7 @@ pub struct OnnxDetector {
 
 impl OnnxDetector {
     /// Maximum number of frames in one run of the network: 1 when its batch axis is fixed, whatever the batch size.
-    pub fn frames_per_run(&self) -> usize {
+    pub(crate) fn frames_per_run(&self) -> usize {
         self.session.slots()
     }
 

@@ -22,10 +22,10 @@ pub const NO_TELEMETRY: (&str, &str) = ("ORT_DISABLE_TELEMETRY", "1");
 pub const MIN_VERSION: &str = "1.17";
 
 /// The version that the tests run with and the package jetwatch-onnxruntime holds; `cross/onnxruntime.txt` pins it.
-pub const TESTED: &str = "1.31.1";
+pub(crate) const TESTED: &str = "1.31.1";
 
 /// Variable with the library's path, as other programs with ONNX Runtime use it.
-pub const VARIABLE: &str = "ORT_DYLIB_PATH";
+pub(crate) const VARIABLE: &str = "ORT_DYLIB_PATH";
 
 /// Where the package jetwatch-onnxruntime puts the library.
 const PACKAGE_FOLDER: &str = "/usr/lib/jetwatch/onnxruntime";

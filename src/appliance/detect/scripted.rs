@@ -17,7 +17,7 @@ pub const LABELS: [&str; 6] = ["person", "bicycle", "car", "motorcycle", "bus", 
 pub const INPUT: Size = Size::new(416, 416);
 
 /// Position of images in that input.
-pub const PLACEMENT: Placement = Placement::TopLeft;
+pub(crate) const PLACEMENT: Placement = Placement::TopLeft;
 
 /// Repeats [`Frame::truth`].
 pub struct ScriptedDetector {

@@ -196,7 +196,7 @@ impl TensorRtModel {
     }
 
     /// Maximum number of frames in one run of the engine.
-    pub fn frames_per_run(&self) -> usize {
+    pub(crate) fn frames_per_run(&self) -> usize {
         self.slots
     }
 

@@ -146,7 +146,7 @@ impl PendingFile {
 ///
 /// # Errors
 /// `model` cannot be looked at, or the permissions cannot be set.
-pub fn copy_access(model: &Path, file: &File) -> io::Result<()> {
+pub(crate) fn copy_access(model: &Path, file: &File) -> io::Result<()> {
     let [model, own] = [fs::metadata(model)?, file.metadata()?];
     if (own.uid(), own.gid()) != (model.uid(), model.gid()) {
         // Root alone may give files away.

@@ -28,7 +28,7 @@ impl ParameterSets {
     /// Those that are before the first slice of `unit`, an access unit as a byte stream; `None` where one kind is missing or the
     /// first sequence parameter set cannot be read.
     #[must_use]
-    pub fn of_access_unit(codec: VideoCodec, unit: &[u8]) -> Option<Self> {
+    pub(crate) fn of_access_unit(codec: VideoCodec, unit: &[u8]) -> Option<Self> {
         let (mut video, mut sequence, mut picture) = (Vec::new(), Vec::new(), Vec::new());
         for nal in nal_units(unit) {
             let sets = match kind_of(codec, nal) {
@@ -58,7 +58,7 @@ impl ParameterSets {
     }
 
     /// The codec with profile and level for the type of a medium, as RFC 6381 writes it: `avc1.42c01f`.
-    pub fn codec_string(&self) -> String {
+    pub(crate) fn codec_string(&self) -> String {
         let first = self.sequence.first().map(|set| &**set).unwrap_or_default();
         match self.codec {
             VideoCodec::H264 => h264::codec_string(first),

@@ -79,7 +79,7 @@ impl Ring {
 
     /// From the next unit on, [`RingLimits::span`] is kept before the image that is shown `lag` before the newest unit: that many
     /// are still on their way through the detector.
-    pub fn set_lag(&mut self, lag: Duration) {
+    pub(crate) fn set_lag(&mut self, lag: Duration) {
         self.lag = nanos(lag);
     }
 
@@ -174,7 +174,7 @@ impl Ring {
     }
 
     /// Units dropped because their group of pictures alone was above the limit of bytes.
-    pub const fn oversized(&self) -> u64 {
+    pub(crate) const fn oversized(&self) -> u64 {
         self.oversized
     }
 

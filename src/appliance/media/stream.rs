@@ -117,7 +117,7 @@ impl SourceStream {
     }
 
     /// The sound of this format after `after`, up to `until`.
-    pub fn sound_between(
+    pub(crate) fn sound_between(
         &self,
         format: &AudioFormat,
         after: StreamTime,
@@ -140,7 +140,7 @@ impl SourceStream {
     }
 
     /// A clip that was requested has its first units, or will not get any.
-    pub fn clip_begun(&self) {
+    pub(crate) fn clip_begun(&self) {
         let less = |requests: u32| requests.checked_sub(1);
         let _ = self
             .requests

@@ -58,28 +58,28 @@ const KINDS: [(u8, Kind); 27] = [
 
 #[allow(missing_docs)] // The standard's names, section 2.2.2.2.
 impl Property {
-    pub const PAYLOAD_FORMAT_INDICATOR: Self = Self(0x01);
+    pub(crate) const PAYLOAD_FORMAT_INDICATOR: Self = Self(0x01);
     pub const MESSAGE_EXPIRY_INTERVAL: Self = Self(0x02);
     pub const CONTENT_TYPE: Self = Self(0x03);
     pub const RESPONSE_TOPIC: Self = Self(0x08);
     pub const CORRELATION_DATA: Self = Self(0x09);
-    pub const SUBSCRIPTION_IDENTIFIER: Self = Self(0x0b);
-    pub const SESSION_EXPIRY_INTERVAL: Self = Self(0x11);
+    pub(crate) const SUBSCRIPTION_IDENTIFIER: Self = Self(0x0b);
+    pub(crate) const SESSION_EXPIRY_INTERVAL: Self = Self(0x11);
     pub const ASSIGNED_CLIENT_IDENTIFIER: Self = Self(0x12);
     pub const SERVER_KEEP_ALIVE: Self = Self(0x13);
-    pub const AUTHENTICATION_METHOD: Self = Self(0x15);
-    pub const WILL_DELAY_INTERVAL: Self = Self(0x18);
-    pub const SERVER_REFERENCE: Self = Self(0x1c);
-    pub const REASON_STRING: Self = Self(0x1f);
+    pub(crate) const AUTHENTICATION_METHOD: Self = Self(0x15);
+    pub(crate) const WILL_DELAY_INTERVAL: Self = Self(0x18);
+    pub(crate) const SERVER_REFERENCE: Self = Self(0x1c);
+    pub(crate) const REASON_STRING: Self = Self(0x1f);
     pub const RECEIVE_MAXIMUM: Self = Self(0x21);
-    pub const TOPIC_ALIAS: Self = Self(0x23);
+    pub(crate) const TOPIC_ALIAS: Self = Self(0x23);
     pub const MAXIMUM_QOS: Self = Self(0x24);
     pub const RETAIN_AVAILABLE: Self = Self(0x25);
-    pub const USER_PROPERTY: Self = Self(0x26);
+    pub(crate) const USER_PROPERTY: Self = Self(0x26);
     pub const MAXIMUM_PACKET_SIZE: Self = Self(0x27);
     pub const WILDCARD_SUBSCRIPTION_AVAILABLE: Self = Self(0x28);
-    pub const SUBSCRIPTION_IDENTIFIER_AVAILABLE: Self = Self(0x29);
-    pub const SHARED_SUBSCRIPTION_AVAILABLE: Self = Self(0x2a);
+    pub(crate) const SUBSCRIPTION_IDENTIFIER_AVAILABLE: Self = Self(0x29);
+    pub(crate) const SHARED_SUBSCRIPTION_AVAILABLE: Self = Self(0x2a);
 
     fn kind(self) -> Option<Kind> {
         let at = KINDS.binary_search_by_key(&self.0, |&(id, _)| id);

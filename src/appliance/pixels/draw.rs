@@ -96,7 +96,14 @@ impl Painter {
     }
 
     /// Draws text with the upper left corner of its first letter at `left`, `top`, in pixels. It is clipped to the image only.
-    pub fn draw_text(self, canvas: &mut Canvas<'_>, left: i32, top: i32, text: &str, fill: &Fill) {
+    pub(crate) fn draw_text(
+        self,
+        canvas: &mut Canvas<'_>,
+        left: i32,
+        top: i32,
+        text: &str,
+        fill: &Fill,
+    ) {
         let scale = self.scale;
         let advance = font::ADVANCE * scale;
         // Letters left and right of the image are skipped.

@@ -11,7 +11,7 @@ use std::fmt;
 use super::{Engine, EngineKind, SensorSnapshot};
 
 /// Consecutive readings without a cause that end it.
-pub const CLEAR_AFTER_SAMPLES: u32 = 3;
+pub(crate) const CLEAR_AFTER_SAMPLES: u32 = 3;
 
 /// A cause of throttling.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -64,7 +64,7 @@ impl Class {
 
     /// Whether it is dropped before all that are not: a later message says the same, or it is of no lasting use.
     #[must_use]
-    pub const fn is_dispensable(self) -> bool {
+    pub(crate) const fn is_dispensable(self) -> bool {
         matches!(self, Self::Update | Self::Other)
     }
 
@@ -228,7 +228,7 @@ impl RecordRef<'_> {
         Class::from_code(self.code)
     }
 
-    pub fn to_record(self, id: u64) -> Option<Record> {
+    pub(crate) fn to_record(self, id: u64) -> Option<Record> {
         Some(Record {
             seq: self.seq,
             at_ms: self.at_ms,

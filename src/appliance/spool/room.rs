@@ -84,7 +84,7 @@ impl Log {
     ///
     /// # Errors
     /// A segment cannot be read, written or removed.
-    pub fn shrink(&mut self) -> Result<Option<Dropped>, SpoolError> {
+    pub(crate) fn shrink(&mut self) -> Result<Option<Dropped>, SpoolError> {
         let has_dispensable = |segment: &Segment| segment.dispensable_bytes > 0;
         let is_last_only = !self.segments.iter().rev().skip(1).any(has_dispensable);
         if self.segments.len() == 1 || is_last_only {

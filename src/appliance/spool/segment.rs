@@ -236,7 +236,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next record and its place.
-    pub fn next_record(&mut self) -> Option<(Meta, RecordRef<'a>)> {
+    pub(crate) fn next_record(&mut self) -> Option<(Meta, RecordRef<'a>)> {
         loop {
             if self.at >= self.bytes.len() {
                 return None;

@@ -15,7 +15,7 @@ use crate::boot_time;
 pub const HEALTH_VERSION: u32 = 1;
 
 /// Folder of the files of units.
-pub const HEALTH_FOLDER: &str = "/run/jetwatch";
+pub(crate) const HEALTH_FOLDER: &str = "/run/jetwatch";
 
 /// Largest file that is read, in bytes: some hundred sources.
 const MAX_BYTES: u64 = 1 << 20;

@@ -70,7 +70,7 @@ impl Stage {
 
     /// Whether reports contain the stage only if it ran.
     #[must_use]
-    pub const fn is_optional(self) -> bool {
+    pub(crate) const fn is_optional(self) -> bool {
         self.is_on_gpu()
             || self.is_asynchronous()
             || self.is_stay()

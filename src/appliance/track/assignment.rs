@@ -108,7 +108,7 @@ impl Assigner {
     }
 
     /// Result of the last [`assign`](Self::assign).
-    pub fn pairing(&self) -> &Pairing {
+    pub(crate) fn pairing(&self) -> &Pairing {
         &self.pairing
     }
 }

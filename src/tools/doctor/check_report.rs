@@ -126,7 +126,7 @@ impl CheckReport {
     }
 
     /// Adds a result with state `n/a`: this machine does not have it, for the reason `text`, and does not need it.
-    pub fn not_applicable(&mut self, what: &str, text: &str) {
+    pub(crate) fn not_applicable(&mut self, what: &str, text: &str) {
         self.add(CheckState::NotApplicable, what, text);
     }
 

@@ -82,7 +82,7 @@ impl Truth {
     /// The truth with only the images and categories of these indices, and their annotations.
     ///
     /// An unreadable image must not count as one without detections, nor an untrained category as a missed one.
-    pub fn restricted(
+    pub(crate) fn restricted(
         &self,
         keeps_image: impl Fn(usize) -> bool,
         keeps_category: impl Fn(usize) -> bool,

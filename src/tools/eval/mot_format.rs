@@ -11,7 +11,7 @@ use std::fmt::Write;
 use jetwatch_types::{Detection, TrackId, Xyxy};
 
 /// Class of detections whose file names none; written as -1.
-pub const NO_CLASS: u16 = u16::MAX;
+pub(crate) const NO_CLASS: u16 = u16::MAX;
 
 /// Minimum and maximum number of fields of a line: up to the score, and with class and two more unused ones.
 const FIELDS: std::ops::RangeInclusive<usize> = 7..=10;

@@ -34,7 +34,7 @@ pub fn parse_truth(text: &str) -> Result<Vec<TruthRow>, MotError> {
 ///
 /// # Errors
 /// As [`parse_truth`].
-pub fn parse_uncounted(text: &str) -> Result<Vec<TruthRow>, MotError> {
+pub(crate) fn parse_uncounted(text: &str) -> Result<Vec<TruthRow>, MotError> {
     parse(text, |counts| counts <= 0.0)
 }
 

@@ -131,7 +131,7 @@ impl Tool {
     }
 
     /// The error that it ended with `output`.
-    pub fn failed_with(&self, output: &Output) -> UpdateError {
+    pub(crate) fn failed_with(&self, output: &Output) -> UpdateError {
         let text = both(output);
         let lines: Vec<&str> = text
             .lines()

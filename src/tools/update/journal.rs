@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::gate::UnitBaseline;
 
 /// Number of the format.
-pub const JOURNAL_VERSION: u32 = 1;
+pub(crate) const JOURNAL_VERSION: u32 = 1;
 
 jetwatch_types::named_enum! {
     /// A step of an update.
@@ -37,7 +37,7 @@ jetwatch_types::named_enum! {
 impl Step {
     /// Whether the installed packages may differ from those before the update.
     #[must_use]
-    pub fn has_changed_packages(self) -> bool {
+    pub(crate) fn has_changed_packages(self) -> bool {
         !matches!(self, Self::Keep | Self::Fetch | Self::Check)
     }
 }

@@ -117,7 +117,7 @@ impl Store {
     ///
     /// # Errors
     /// The disk is full or fails.
-    pub fn set_journal(&self, journal: &Journal) -> Result<(), UpdateError> {
+    pub(crate) fn set_journal(&self, journal: &Journal) -> Result<(), UpdateError> {
         self.write(JOURNAL, journal)
     }
 
@@ -125,7 +125,7 @@ impl Store {
     ///
     /// # Errors
     /// The disk fails.
-    pub fn clear_journal(&self) -> Result<(), UpdateError> {
+    pub(crate) fn clear_journal(&self) -> Result<(), UpdateError> {
         self.remove(JOURNAL)?;
         Ok(jetwatch_files::sync_dir(&self.folder)?)
     }
@@ -143,7 +143,7 @@ impl Store {
     ///
     /// # Errors
     /// The disk is full or fails.
-    pub fn set_status(&self, status: &UpdateStatus) -> Result<(), UpdateError> {
+    pub(crate) fn set_status(&self, status: &UpdateStatus) -> Result<(), UpdateError> {
         self.write(STATUS_FILE, status)
     }
 
@@ -151,7 +151,7 @@ impl Store {
     ///
     /// # Errors
     /// The disk is full or fails.
-    pub fn set_last_status(&self, status: &UpdateStatus) -> Result<(), UpdateError> {
+    pub(crate) fn set_last_status(&self, status: &UpdateStatus) -> Result<(), UpdateError> {
         // An unreadable list is replaced.
         let history: Option<Vec<UpdateStatus>> = self.read(HISTORY_FILE).ok().flatten();
         let mut history = history.unwrap_or_default();
@@ -299,7 +299,7 @@ impl Store {
     ///
     /// # Errors
     /// The disk is full or fails.
-    pub fn keep_program(&self) -> Result<(), UpdateError> {
+    pub(crate) fn keep_program(&self) -> Result<(), UpdateError> {
         let program = &self.program;
         let mut source = File::open(program).map_err(UpdateError::file("open", program))?;
         let path = self.folder.join(PROGRAM);
@@ -317,7 +317,7 @@ impl Store {
     ///
     /// # Errors
     /// The disk fails.
-    pub fn drop_program(&self) -> Result<(), UpdateError> {
+    pub(crate) fn drop_program(&self) -> Result<(), UpdateError> {
         self.remove(PROGRAM)
     }
 

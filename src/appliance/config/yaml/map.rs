@@ -141,7 +141,7 @@ impl<'d> Map<'d> {
     }
 
     /// A whole number within its range, or `None` inside for its word; with its default.
-    pub fn word_or_count(&self, name: &str) -> Option<Option<u32>> {
+    pub(crate) fn word_or_count(&self, name: &str) -> Option<Option<u32>> {
         let form = self.key(name).value;
         let ValueType::WordOrCount { word, max, .. } = form else {
             self.schema_mismatch(name, "a word or a whole number")

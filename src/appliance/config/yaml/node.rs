@@ -189,7 +189,7 @@ impl<'d> Node<'d> {
     }
 
     /// A path; a relative one counts from the folder of the file.
-    pub fn path_value(&self) -> Option<PathBuf> {
+    pub(crate) fn path_value(&self) -> Option<PathBuf> {
         let text = self.text(&ValueType::Path.to_string())?;
         if text == "~" || text.starts_with("~/") {
             self.reject(

@@ -50,7 +50,7 @@ impl<'a> CandidateCollector<'a> {
     }
 
     /// Reports a box with a number that is not finite.
-    pub fn report_non_finite(&mut self, tensor: usize, index: usize) {
+    pub(crate) fn report_non_finite(&mut self, tensor: usize, index: usize) {
         self.decoded.non_finite += 1;
         self.decoded
             .first_non_finite
@@ -58,7 +58,7 @@ impl<'a> CandidateCollector<'a> {
     }
 
     /// Reports a box whose class has no label.
-    pub fn report_unknown_class(&mut self, tensor: usize, index: usize) {
+    pub(crate) fn report_unknown_class(&mut self, tensor: usize, index: usize) {
         self.decoded
             .first_unknown_class
             .get_or_insert(ElementIndex { tensor, index });
@@ -66,7 +66,7 @@ impl<'a> CandidateCollector<'a> {
 
     /// Reports why a box is invalid: its first score that is not finite, else the first out of range.
     /// `scores` yields each score with its index in `tensor`.
-    pub fn report_invalid(
+    pub(crate) fn report_invalid(
         &mut self,
         tensor: usize,
         scores: impl Iterator<Item = (usize, f32)> + Clone,

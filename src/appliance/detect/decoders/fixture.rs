@@ -51,7 +51,7 @@ impl<H: OutputDecoder> DecoderFixture<H> {
     }
 
     /// Candidates of the classes `kept` among `labels`, and diagnostics.
-    pub fn decode_with_labels(
+    pub(crate) fn decode_with_labels(
         &self,
         threshold: f32,
         labels: &[&str],
@@ -63,7 +63,7 @@ impl<H: OutputDecoder> DecoderFixture<H> {
     }
 
     /// In each of these places (tensor, index) a number that is not finite costs one candidate and is reported.
-    pub fn check_non_finite(
+    pub(crate) fn check_non_finite(
         &mut self,
         threshold: f32,
         places: impl IntoIterator<Item = (usize, usize)>,
@@ -81,7 +81,7 @@ impl<H: OutputDecoder> DecoderFixture<H> {
     }
 
     /// Each of these scores (tensor, index, score) costs one candidate and is reported as no probability.
-    pub fn check_beyond_one(&mut self, threshold: f32, scores: &[(usize, usize, f32)]) {
+    pub(crate) fn check_beyond_one(&mut self, threshold: f32, scores: &[(usize, usize, f32)]) {
         for (tensor, index, bad) in scores.iter().copied() {
             let expected = DecodeDiagnostics {
                 first_beyond_one: place(tensor, index),

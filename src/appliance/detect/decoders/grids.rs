@@ -33,14 +33,14 @@ impl Grid {
     /// The grid of `columns` by `rows` cells over `input` with the least stride above `above`, if there is one.
     ///
     /// The strides of a network grow from grid to grid, which distinguishes grids of equal size over a small input.
-    pub fn from_size(input: Size, above: u32, columns: usize, rows: usize) -> Option<Self> {
+    pub(crate) fn from_size(input: Size, above: u32, columns: usize, rows: usize) -> Option<Self> {
         strides_above(above)
             .map(|stride| Self::new(input, stride))
             .find(|grid| (grid.columns, grid.rows) == (columns, rows))
     }
 
     /// The grid of `cells` cells over `input` with the least stride above `above`, if there is one.
-    pub fn from_cells(input: Size, above: u32, cells: usize) -> Option<Self> {
+    pub(crate) fn from_cells(input: Size, above: u32, cells: usize) -> Option<Self> {
         strides_above(above)
             .map(|stride| Self::new(input, stride))
             .find(|grid| grid.cells() == cells)

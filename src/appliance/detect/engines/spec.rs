@@ -175,7 +175,7 @@ impl EngineSpec {
     }
 
     /// See [`CacheKeyFields`].
-    pub fn cache_key_fields(&self) -> CacheKeyFields {
+    pub(crate) fn cache_key_fields(&self) -> CacheKeyFields {
         // Until generation 8 an optimization profile belongs to one context; since then all share one.
         let needs_profiles =
             Generation::from_version(self.version, self.flavor) == Some(Generation::Eight);
@@ -207,7 +207,7 @@ impl EngineSpec {
     }
 
     /// `fp32`, `fp16` or `int8`.
-    pub const fn precision_name(&self) -> &'static str {
+    pub(crate) const fn precision_name(&self) -> &'static str {
         match self.precision {
             Precision::Fp32 => "fp32",
             Precision::Fp16 => "fp16",

@@ -23,7 +23,7 @@ use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder
 use jetwatch_types::Xyxy;
 
 /// The layout of exclusive labels.
-pub const SOFTMAX: Layout = Layout {
+pub(crate) const SOFTMAX: Layout = Layout {
     name: "softmax",
     networks: "classifiers trained with ImageNet's mean and deviation",
     needs: "one output [C], behind the network's own Softmax: one probability for each label of a classifier",
@@ -41,7 +41,7 @@ pub const SOFTMAX: Layout = Layout {
 };
 
 /// The layout of exclusive labels before their softmax.
-pub const LOGITS: Layout = Layout {
+pub(crate) const LOGITS: Layout = Layout {
     name: "logits",
     needs: "one output [C] without a Softmax or Sigmoid behind it: the logits of a classifier with exclusive labels",
     read: |_, _, _| Some(Arc::new(ClassifierScores::Logits)),
@@ -54,7 +54,7 @@ pub const LOGITS: Layout = Layout {
 };
 
 /// The layout of labels that may apply together.
-pub const SIGMOID: Layout = Layout {
+pub(crate) const SIGMOID: Layout = Layout {
     name: "sigmoid",
     needs: "one output [C], behind the network's own Sigmoid: one score for each label of a multi-label classifier",
     read: |_, _, _| Some(Arc::new(ClassifierScores::Sigmoid)),

@@ -24,7 +24,7 @@ use crate::yaml_values::{elsewhere, invalid, numbers_of};
 pub mod grids;
 
 /// The layout of YOLOv3.
-pub const YOLOV3: Layout = Layout {
+pub(crate) const YOLOV3: Layout = Layout {
     name: "yolov3",
     networks: "YOLOv3, YOLOv3-tiny",
     needs: "boxes [N, 1, 4] or [N, 4] and scores [N, C], or one output [3 * (5 + C), height, width] for each grid",
@@ -39,7 +39,7 @@ pub const YOLOV3: Layout = Layout {
 };
 
 /// The layout of YOLOv4, which came with the common converters.
-pub const YOLOV4: Layout = Layout {
+pub(crate) const YOLOV4: Layout = Layout {
     name: "yolov4",
     networks: "YOLOv4, YOLOv4-tiny",
     keys: &[AnchorsKey::KEYS, ScaleKey::KEYS],

@@ -32,7 +32,7 @@ use jetwatch_config::Section;
 use jetwatch_pixels::argmax::Span;
 
 /// The layout.
-pub const DETECTNET_V2: Layout = Layout {
+pub(crate) const DETECTNET_V2: Layout = Layout {
     name: "detectnet_v2",
     networks: "NVIDIA TAO's DetectNet_v2",
     needs: "scores [C, height, width] and boxes [4 * C, height, width] at stride 16",

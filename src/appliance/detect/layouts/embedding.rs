@@ -19,7 +19,7 @@ use crate::decoders::{
 };
 
 /// The layout.
-pub const EMBEDDING: Layout = Layout {
+pub(crate) const EMBEDDING: Layout = Layout {
     name: "embedding",
     networks: "networks that tell objects apart (ReID), trained with ImageNet's mean and deviation",
     needs: "one output [D]: a vector for each image, without classes",

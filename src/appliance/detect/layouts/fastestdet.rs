@@ -24,7 +24,7 @@ use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder
 use jetwatch_pixels::argmax::{BLOCK, Block, argmax};
 
 /// The layout.
-pub const FASTESTDET: Layout = Layout {
+pub(crate) const FASTESTDET: Layout = Layout {
     name: "fastestdet",
     networks: "FastestDet",
     needs: "one output [5 + C, height, width] at stride 16",

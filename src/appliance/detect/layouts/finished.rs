@@ -43,7 +43,7 @@ mod recognize;
 pub use recognize::only_indices;
 
 /// The layout.
-pub const FINISHED: Layout = Layout {
+pub(crate) const FINISHED: Layout = Layout {
     name: "finished",
     networks: "YOLOv10, YOLO26, exports with suppression in the network",
     needs: "one output [N, K] with a row for each detection, whose numbers are as columns names them, or boxes [N, 4], scores [N] \

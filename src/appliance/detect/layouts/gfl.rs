@@ -32,7 +32,7 @@ use crate::yaml_values::{FileReader, invalid};
 use jetwatch_types::Size;
 
 /// The layout of NanoDet.
-pub const NANODET: Layout = Layout {
+pub(crate) const NANODET: Layout = Layout {
     name: "nanodet",
     networks: "NanoDet-Plus, NanoDet",
     needs: "one output [N, C + 32] with a row for every cell of the grids of strides 8, 16, 32 and 64, or scores [n, C] \

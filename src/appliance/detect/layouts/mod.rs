@@ -228,7 +228,7 @@ pub struct OutputSpec {
 
 impl OutputSpec {
     /// Whether the tensors have a batch axis, where the first of them has this number of axes.
-    pub fn has_batch_axis(&self, axes_of_first: usize) -> bool {
+    pub(crate) fn has_batch_axis(&self, axes_of_first: usize) -> bool {
         !self.layout.rows_vary() || axes_of_first != 2
     }
 

@@ -26,7 +26,7 @@ use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape};
 use crate::graph::Element;
 
 /// The layout of `EfficientNMS_TRT`.
-pub const EFFICIENT_NMS: Layout = Layout {
+pub(crate) const EFFICIENT_NMS: Layout = Layout {
     name: "efficient_nms",
     networks: "exports with TensorRT's EfficientNMS",
     needs: "four outputs: count int32 [1], boxes [K, 4], scores [K], classes int32 [K]",
@@ -39,7 +39,7 @@ pub const EFFICIENT_NMS: Layout = Layout {
 };
 
 /// The layout of `BatchedNMS_TRT`.
-pub const BATCHED_NMS: Layout = Layout {
+pub(crate) const BATCHED_NMS: Layout = Layout {
     name: "batched_nms",
     networks: "exports with TensorRT's BatchedNMS",
     needs: "four outputs: count int32 [1], boxes [K, 4], scores [K], classes float32 [K]",

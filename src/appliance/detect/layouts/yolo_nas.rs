@@ -29,7 +29,7 @@ use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape};
 use jetwatch_types::Placement;
 
 /// The layout.
-pub const YOLO_NAS: Layout = Layout {
+pub(crate) const YOLO_NAS: Layout = Layout {
     name: "yolo_nas",
     networks: "YOLO-NAS, DAMO-YOLO, PP-YOLOE without suppression",
     needs: "boxes [N, 4] and scores [N, C] or [C, N], or one output [N, 4 + C], with a row for every cell of the grids of \

@@ -23,7 +23,7 @@ use super::{CENTERED, DETECTOR, Layout};
 use crate::decoders::rows::BEFORE_CLASSES;
 
 /// The layout.
-pub const YOLOV5_RAW: Layout = Layout {
+pub(crate) const YOLOV5_RAW: Layout = Layout {
     name: "yolov5_raw",
     networks: "YOLOv5, YOLOv7 without their grids",
     needs: "one output [3, height, width, 5 + C] or [3 * (5 + C), height, width] for each stride",

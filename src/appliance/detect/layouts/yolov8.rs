@@ -20,7 +20,7 @@ use crate::decoders::tensors::{check_axes, check_count};
 use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape};
 
 /// The layout.
-pub const YOLOV8: Layout = Layout {
+pub(crate) const YOLOV8: Layout = Layout {
     name: "yolov8",
     networks: "YOLOv8, YOLO11",
     needs: "one output [4 + C, N] with a column for every cell of the grids of strides 8, 16 and 32, or [N, 4 + C]",

@@ -29,7 +29,7 @@ use crate::yaml_values::elsewhere;
 use jetwatch_types::Size;
 
 /// The layout.
-pub const YOLOV8_RAW: Layout = Layout {
+pub(crate) const YOLOV8_RAW: Layout = Layout {
     name: "yolov8_raw",
     networks: "YOLOv8, YOLO11, YOLO26, RTMDet without their decoding",
     needs: "scores [C, height, width] and boxes [4 * bins, height, width], or one output [4 * bins + C, height, width], for \

@@ -114,7 +114,7 @@ impl Fragments {
     }
 
     /// The time of `unit` in the order of presentation, in ticks since the first decoding time.
-    pub fn shown_at(&self, unit: &RingUnit) -> u64 {
+    pub(crate) fn shown_at(&self, unit: &RingUnit) -> u64 {
         let origin = self.origin.unwrap_or(unit.time.dts);
         u64::try_from(ticks(unit.time.pts - origin)).unwrap_or_default()
     }

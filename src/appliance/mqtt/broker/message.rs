@@ -53,7 +53,7 @@ impl Message {
         OVERHEAD + self.topic.len() + self.payload.len() + self.properties.bytes().len()
     }
 
-    pub fn has_expired(&self, now: Instant) -> bool {
+    pub(crate) fn has_expired(&self, now: Instant) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }
 

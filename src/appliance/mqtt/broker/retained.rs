@@ -20,7 +20,7 @@ pub(super) struct Retained {
 
 impl Retained {
     /// Whether `message` has a place, were it to be kept.
-    pub fn has_place(&mut self, message: &Message, limits: &Limits, now: Instant) -> bool {
+    pub(crate) fn has_place(&mut self, message: &Message, limits: &Limits, now: Instant) -> bool {
         if message.payload.is_empty() {
             return true;
         }

@@ -25,7 +25,7 @@ impl Version {
     }
 
     /// From the return value of `getInferLibVersion`: 8502 is 8.5.2, 100300 is 10.3.0, and 10701 of TensorRT-RTX is 1.7.1.
-    pub fn from_number(number: i32, flavor: Flavor) -> Self {
+    pub(crate) fn from_number(number: i32, flavor: Flavor) -> Self {
         let number = number.unsigned_abs();
         // Up to version 8 the major number counts thousands, since then ten thousands.
         let thousands = if flavor != Flavor::Rtx && number < 10_000 {

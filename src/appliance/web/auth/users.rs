@@ -158,7 +158,7 @@ impl Users {
     ///
     /// # Errors
     /// Those of [`load`](Self::load).
-    pub fn load_or_new(path: &Path) -> Result<Self, UserError> {
+    pub(crate) fn load_or_new(path: &Path) -> Result<Self, UserError> {
         match fs::metadata(path) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
             _ => Self::load(path),

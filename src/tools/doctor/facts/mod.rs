@@ -218,7 +218,7 @@ impl Facts {
     }
 
     /// The file system that a path of the box is on.
-    pub fn disk_of(&self, path: &Path) -> Option<&Disk> {
+    pub(crate) fn disk_of(&self, path: &Path) -> Option<&Disk> {
         let holds = |disk: &&Disk| path.starts_with(&disk.mount);
         let on = self.disks.iter().filter(holds);
         on.max_by_key(|disk| disk.mount.components().count())

@@ -99,13 +99,13 @@ impl Metrics {
 
     /// Detection accuracy of HOTA.
     #[must_use]
-    pub fn detection_accuracy(&self) -> f64 {
+    pub(crate) fn detection_accuracy(&self) -> f64 {
         self.hota
             .mean(|at| at.detection_accuracy(self.objects, self.boxes))
     }
 
     /// Association accuracy of HOTA.
-    pub fn association_accuracy(&self) -> f64 {
+    pub(crate) fn association_accuracy(&self) -> f64 {
         self.hota.mean(hota::AtAlpha::association_accuracy)
     }
 }

@@ -82,14 +82,14 @@ impl Machine {
     }
 
     /// The same with version 7 of a model, where the repository has 8.
-    pub fn with_model(mut self, new: Fault) -> Self {
+    pub(crate) fn with_model(mut self, new: Fault) -> Self {
         self.add(MODEL, "7", "8", new);
         self.running = Some(("1.0".to_owned(), "7".to_owned(), Duration::ZERO));
         self
     }
 
     /// Where the repository has nothing newer of the program.
-    pub fn without_program(mut self) -> Self {
+    pub(crate) fn without_program(mut self) -> Self {
         self.offer("jetwatch").retain(|version| version == "1.0");
         self
     }
