@@ -29,7 +29,7 @@ use support::clips;
 use support::collector::{Collector, INPUT, config, first_reason_on, launch, rtsp};
 use support::daemon::{Setup, exits, finish, start, stderr, stdout, terminate, wait_until_some};
 use support::ffprobe::Colors;
-use support::onnx_runtime::{library_is_missing, write_model};
+use support::onnx_runtime::write_model;
 use support::rtsp::RtspServer;
 use virtual_jetson::VirtualJetson;
 
@@ -571,9 +571,7 @@ fn engines(work: &[ElementActivity]) -> BTreeSet<(&str, &str)> {
 
 #[test]
 fn four_sources_are_scaled_only_on_vic() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let (machine, elements) = (VirtualJetson::xavier_nx(), JetsonElements::new());
     let server = RtspServer::start(0, &[]);
     let media = tempfile::tempdir().expect("a folder");
@@ -620,9 +618,7 @@ fn four_sources_are_scaled_only_on_vic() {
 
 #[test]
 fn check_reports_plan_and_problems() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let (machine, elements) = (VirtualJetson::xavier_nx(), JetsonElements::new());
     let server = RtspServer::start(0, &[]);
     let media = tempfile::tempdir().expect("a folder");
@@ -659,9 +655,7 @@ fn check_reports_plan_and_problems() {
 
 #[test]
 fn cpu_is_used_without_elements_or_jetson() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let media = tempfile::tempdir().expect("a folder");
     let clip = clips::mp4(media.path(), "a.mp4", 640, 480, 30);
     let setup = daemon(&format!("  - {{name: tape, uri: '{}'}}\n", clip.display()));
@@ -681,9 +675,7 @@ fn cpu_is_used_without_elements_or_jetson() {
 /// A decoder that receives data and gives no image (dusty-nv/jetson-utils#102, jocover/jetson-ffmpeg#113, frigate#8377).
 #[test]
 fn the_cpu_decodes_what_the_hardware_does_not() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let (machine, elements) = (VirtualJetson::xavier_nx(), JetsonElements::new());
     elements.write("decoder-silent", "");
     let server = RtspServer::start(0, &[]);

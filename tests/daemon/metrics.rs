@@ -4,7 +4,6 @@
 use crate::publish_access::authority;
 use crate::support::daemon::{Running, Setup, TEST_TIMEOUT, finish, stderr, wait_until_some};
 use crate::support::generated::check_generated;
-use crate::support::onnx_runtime::library_is_missing;
 use crate::support::page::{body, connect, exchange, get, status};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -470,9 +469,7 @@ fn the_daemon_counts_what_it_does_and_forgets_removed_sources() {
 
 #[test]
 fn frames_above_max_fps_are_skipped_and_the_network_is_named() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/street-nano");
     let daemon = Daemon::with_yaml(|listen| {
         format!(

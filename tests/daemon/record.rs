@@ -18,7 +18,6 @@ use support::daemon::{
     Setup, Signal, exits, finish, json_lines_config, signal, start, stderr, terminate,
     wait_until_some,
 };
-use support::onnx_runtime::library_is_missing;
 
 /// A network, for sources other than drawn scenes.
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
@@ -312,9 +311,7 @@ fn seconds_of_day(time: &str) -> f64 {
 
 #[test]
 fn offline_or_removed_source_has_black_tile() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let lasting = |name: &str| {
         format!("  - name: {name}\n    uri: synthetic://traffic?width=320&height=180&fps=10\n")
     };

@@ -9,7 +9,6 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use support::daemon::{Setup, Signal, TEST_TIMEOUT, signal, start, wait_for_output};
-use support::onnx_runtime::library_is_missing;
 
 const STREET: &str = "synthetic://traffic?seed=1&objects=4&width=320&height=180&fps=20";
 
@@ -131,9 +130,7 @@ fn offline_camera_delays_readiness_until_timeout_without_stall() {
         "  - name: street\n    uri: {STREET}\n  - name: gate\n    uri: rtsp://127.0.0.1:9/gate\n    stall_timeout_ms: 1500\n    reconnect_wait_ms: 100\n"
     );
     // A camera has no ground truth: this needs a network.
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
     let started = Instant::now();
     let mut daemon = Managed::start(

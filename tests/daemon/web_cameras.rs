@@ -8,7 +8,6 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::{Value, json};
 
 use crate::support::daemon::wait_until_some;
-use crate::support::onnx_runtime::library_is_missing;
 use crate::support::onvif_camera::{LOGIN, OnvifCamera};
 use crate::support::page::{Daemon, body_json, change, get, post, status};
 use crate::support::project::root;
@@ -34,9 +33,7 @@ fn add(address: SocketAddr, camera: &Value) -> Value {
 fn camera_is_found_tested_and_added_with_its_password_in_a_file() {
     const PASSWORD: &str = "${A}: #1";
     // The scripted detector has no camera.
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let model = root().join("models/street-nano");
     let onvif = OnvifCamera::start(&json!({"login": "digest"}));
     let server = RtspServer::start(0, &["--user", "viewer", "--password", PASSWORD]);

@@ -21,7 +21,6 @@ use serde_json::Value;
 use support::classifier::write_model;
 use support::daemon::{Setup, exits, json_lines};
 use support::onnx_file::onnx_graph::{FLOAT, Graph};
-use support::onnx_runtime::library_is_missing;
 
 const SIZE: Size = Size::new(640, 180);
 const FRAMES: u64 = 26;
@@ -196,9 +195,7 @@ fn run(tracker: &str, has_network: bool) -> (Vec<[u64; 2]>, Vec<Value>) {
 
 #[test]
 fn appearance_keeps_the_ids_of_walkers_who_turn_back() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let (without, _) = run("", false);
     let (with, _) = run(", appearance: reid", true);
     for ids in [&without, &with] {
@@ -219,9 +216,7 @@ fn appearance_keeps_the_ids_of_walkers_who_turn_back() {
 
 #[test]
 fn events_carry_embeddings_where_they_are_requested() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let events = |tracker: &str| {
         let (_, lines) = run(tracker, true);
         let events = lines.into_iter().filter(|line| line["kind"] == "event");
@@ -268,9 +263,7 @@ fn refused(tracker: &str, secondary: &str, prepare: impl FnOnce(&Setup)) -> Stri
 
 #[test]
 fn networks_that_do_not_fit_are_refused_at_the_start() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let network = "secondary: [{name: reid, model: reid}]\n";
     let embedding = |setup: &Setup| write_model(&setup.path("reid"), &mean_color(None), KEYS);
     let text = refused("", network, embedding);

@@ -5,7 +5,7 @@
 //! Needs `ORT_DYLIB_PATH`; without it the tests are skipped with a message.
 
 use crate::support::onnx_file;
-use crate::support::onnx_runtime::{self, config, gray_pixels, library_is_missing, write_model};
+use crate::support::onnx_runtime::{self, config, gray_pixels, write_model};
 
 use std::env;
 use std::fs;
@@ -97,9 +97,7 @@ fn error_with(folder: &Path, frame: Frame) -> String {
 
 #[test]
 fn a_box_comes_back_in_source_pixels() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let folder = folder_with(&one_box(Some(1)).bytes());
     let prepared = prepared(&config(folder.path()));
     assert_eq!(
@@ -117,9 +115,7 @@ fn a_box_comes_back_in_source_pixels() {
 
 #[test]
 fn batch_results_equal_single_frame_results() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     // Any number of images in a run, one, or always as many.
     for axis in [None, Some(1), Some(2), Some(4)] {
         let folder = folder_with(&one_box(axis).bytes());
@@ -153,9 +149,7 @@ fn batch_results_equal_single_frame_results() {
 
 #[test]
 fn configured_thresholds_and_classes_override_model() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let folder = folder_with(&one_box(Some(1)).bytes());
     let mut config = config(folder.path());
     let mut found = |threshold: Option<f32>, class: &str| {
@@ -171,9 +165,7 @@ fn configured_thresholds_and_classes_override_model() {
 
 #[test]
 fn two_workers_run_concurrently_with_one_library() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let folder = folder_with(&one_box(Some(1)).bytes());
     let first = prepared(&config(folder.path()));
     // A second configuration in the same process shares the library.
@@ -203,9 +195,7 @@ fn two_workers_run_concurrently_with_one_library() {
 
 #[test]
 fn stage_times_are_recorded_with_their_frames() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let folder = folder_with(&one_box(None).bytes());
     let mut config = config(folder.path());
     config.batch_size = 2;
@@ -224,9 +214,7 @@ fn stage_times_are_recorded_with_their_frames() {
 
 #[test]
 fn network_not_matching_model_yaml_is_rejected() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     type Change = fn(&mut TinyNetwork);
     // Each kind of mismatch once; the others are tested where the signature is checked.
     let cases: [(Change, &str); 3] = [
@@ -258,9 +246,7 @@ fn network_not_matching_model_yaml_is_rejected() {
 
 #[test]
 fn invalid_network_outputs_are_errors() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let error = refused(|network| network.rows[13 * ROW + 6] = f32::NAN);
     let wanted = "frame 7 of source 2: output `output` holds NaN at index 97 (1 such boxes)";
     assert_has!(error => wanted, "another detector.precision");
@@ -272,9 +258,7 @@ fn invalid_network_outputs_are_errors() {
 
 #[test]
 fn cuda_provider_fails_when_required_and_falls_back_when_auto() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let folder = folder_with(&one_box(None).bytes());
     let mut config = config(folder.path());
     for provider in [OnnxProvider::Auto, OnnxProvider::Cpu] {
@@ -299,9 +283,7 @@ fn cuda_provider_fails_when_required_and_falls_back_when_auto() {
 
 #[test]
 fn non_network_file_is_error() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let folder = folder_with(b"not a network");
     let error = error_with(folder.path(), frame(0, 0));
     assert_has!(error => "cannot load", "tiny.onnx");
@@ -311,9 +293,7 @@ fn non_network_file_is_error() {
 
 #[test]
 fn image_of_wrong_size_is_error() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let folder = folder_with(&one_box(Some(1)).bytes());
     let mut wrong = frame(3, 0);
     wrong.meta.source_size = Size::new(100, 100);
@@ -395,9 +375,7 @@ fn street(size: Size) -> Vec<u8> {
 
 #[test]
 fn yolox_nano_matches_python_reference() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let Some(data) = env::var_os("JETWATCH_TEST_DATA").map(PathBuf::from) else {
         eprintln!("skipped: JETWATCH_TEST_DATA is not set");
         return;

@@ -19,16 +19,14 @@ use crate::detect_onnx::{assert_box, folder_with, frame, one_box};
 use crate::support::cuda::{has_gpu, is_child, is_real_gpu_only, run_on_double, run_on_real_gpu};
 use crate::support::onnx_file::{CELLS, ROW};
 use crate::support::onnx_graph::{Attribute, FLOAT, Graph, INT64};
-use crate::support::onnx_runtime::{config, library_is_missing};
+use crate::support::onnx_runtime::config;
 
 /// Runs `body` on the double, and on a real GPU if there is one and the library has the CUDA provider.
 fn run_on_gpus(test: &str, body: impl FnOnce()) {
     if is_child(test) {
         return body();
     }
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     if !is_real_gpu_only() {
         let printed = run_on_double(test, &[]);
         let alive = "alive: contexts=0 streams=0 events=0 graphs=0 graph launches=0 modules=0 memory=0 bytes=0";
@@ -206,9 +204,7 @@ fn outputs(
 
 #[test]
 fn networks_for_one_image_compute_the_same_for_four() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let Some(data) = std::env::var_os("JETWATCH_TEST_DATA").filter(|path| !path.is_empty()) else {
         eprintln!("skipped: JETWATCH_TEST_DATA is not set");
         return;

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::onnx_message::external_tensor;
-use crate::support::onnx_runtime::{config, frame, gray_pixels, library_is_missing, write_model};
+use crate::support::onnx_runtime::{config, frame, gray_pixels, write_model};
 use jetwatch_detect::model::ModelSpec;
 use jetwatch_detect::{DetectError, load};
 use jetwatch_files::Sha256Digest;
@@ -174,9 +174,7 @@ fn assert_says(error: &str, parts: &[&str]) {
 
 #[test]
 fn external_weights_are_embedded() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let network = network(FLOAT, PLANES, Weights::Elsewhere(ROWS_FILE));
     // Without hashes, with one, and with both.
     let (rows, mask) = (digest(&rows_file()), digest(&bytes_of(&mask())));
@@ -209,9 +207,7 @@ fn embedded_network_equals_self_contained_network() {
 
 #[test]
 fn missing_external_weights_are_reported() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let plain = network(FLOAT, PLANES, Weights::Elsewhere(ROWS_FILE));
     let folder = folder_with(&plain, "", "");
     write_weights(folder.path());
@@ -254,9 +250,7 @@ fn missing_external_weights_are_reported() {
 
 #[test]
 fn external_weight_hashes_are_verified() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let plain = network(FLOAT, PLANES, Weights::Elsewhere(ROWS_FILE));
     let rows = digest(&rows_file());
     let folder = folder_with(&plain, "", &format!(", weights: {{{ROWS_FILE}: {rows}}}"));
@@ -286,9 +280,7 @@ fn external_weight_hashes_are_verified() {
 
 #[test]
 fn init_copies_weights_and_records_hashes() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let source = folder_with(
         &network(FLOAT, PLANES, Weights::Elsewhere(ROWS_FILE)),
         "",
@@ -323,9 +315,7 @@ fn rows_of_zeros() -> Vec<f32> {
 
 #[test]
 fn byte_input_network_receives_bytes() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let bytes = network(UINT8, PLANES, Weights::Inside);
     assert_boxes(folder_with(&bytes, "type: uint8,", "").path());
     let floats = network(FLOAT, PLANES, Weights::Inside);
@@ -334,9 +324,7 @@ fn byte_input_network_receives_bytes() {
 
 #[test]
 fn unsupported_input_type_or_layout_is_rejected() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let bytes = network(UINT8, PLANES, Weights::Inside);
     let error = error_of(folder_with(&bytes, "", "").path());
     assert_says(
@@ -374,9 +362,7 @@ fn unsupported_input_type_or_layout_is_rejected() {
 
 #[test]
 fn template_is_generated_for_byte_input() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let folder = folder_with(&network(UINT8, PLANES, Weights::Inside), "", "");
     let output = Command::new(env!("CARGO_BIN_EXE_jetwatch"))
         .args(["model", "init", "--force", "--layout", "yolox", "--out"])

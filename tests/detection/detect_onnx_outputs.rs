@@ -5,7 +5,7 @@
 //! Needs `ORT_DYLIB_PATH`; without it the tests are skipped with a message.
 
 use crate::support::onnx_graph;
-use crate::support::onnx_runtime::{config, frame, gray_pixels, library_is_missing, write_model};
+use crate::support::onnx_runtime::{config, frame, gray_pixels, write_model};
 
 use std::path::Path;
 
@@ -108,9 +108,7 @@ const RANKED: &str = "{layout: detr, tensors: {labels: labels, boxes: boxes, sco
 
 #[test]
 fn ranked_outputs_of_every_image_map_to_source_pixels() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let network = ranked(&[2, 0, 1], &BOXES, &[0.5, 0.9, 0.1]);
     let folder = folder_with(&network, "sizes_name: sizes,", RANKED);
     // 24, 16 to 48, 32 of the input, which is a quarter of the source.
@@ -124,9 +122,7 @@ fn ranked_outputs_of_every_image_map_to_source_pixels() {
 
 #[test]
 fn overlapping_boxes_are_kept_without_nms() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let network = ranked(&[1, 0, 1], &BOXES, &[0.8, 0.2, 0.6]);
     let folder = folder_with(&network, "sizes_name: sizes,", RANKED);
     let results = detect(folder.path(), 1).expect("it works");
@@ -136,9 +132,7 @@ fn overlapping_boxes_are_kept_without_nms() {
 
 #[test]
 fn label_index_out_of_range_error_names_tensor_and_index() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let network = ranked(&[2, 80, 1], &BOXES, &[0.5, 0.9, 0.1]);
     let folder = folder_with(&network, "sizes_name: sizes,", RANKED);
     let error = detect(folder.path(), 2)
@@ -151,9 +145,7 @@ fn label_index_out_of_range_error_names_tensor_and_index() {
 /// Final rows without a batch axis, as PaddlePaddle exports them.
 #[test]
 fn decoded_rows_need_no_batch_axis() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let mut graph = Graph::default();
     graph.mean("images", &[0, 1, 2, 3]);
     // Rows whose class, score and corners are multiplied by the scale, which must be 1.
@@ -189,9 +181,7 @@ fn decoded_rows_need_no_batch_axis() {
 
 #[test]
 fn an_output_that_differs_from_the_first_run_is_an_error() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let mut graph = Graph::default();
     // One row for a black image, as in the first run, and all four for a brighter one.
     graph.mean("images", &[1, 2, 3]);

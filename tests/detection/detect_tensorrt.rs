@@ -352,9 +352,7 @@ fn auto_backend_uses_tensorrt_or_logs_reason() {
     let Some(double) = doubles().pop() else {
         return;
     };
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let setup = setup("backend: auto, tensorrt: {engines: engines}", 5, None);
     let check = |command: &mut Command| {
         let output = finish(command);
@@ -600,9 +598,7 @@ fn doctor_compares_and_times_both_runtimes() {
 
 #[test]
 fn doctor_and_check_detect_diverging_detector() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let setup = setup("backend: auto", 5, None);
     let golden = setup.path("model/golden.json");
     let check = |code: i32, options: &[&str]| exits(code, setup.command("check").args(options)).out;

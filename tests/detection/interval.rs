@@ -9,7 +9,6 @@ use std::fs;
 use serde_json::Value;
 use support::clips;
 use support::daemon::{Setup, exits, json_lines, start, terminate, wait_until_some};
-use support::onnx_runtime::library_is_missing;
 
 const FRAMES: u64 = 300;
 
@@ -75,9 +74,7 @@ fn all_frames_are_output_in_order_and_quarter_is_inferred() {
 
 #[test]
 fn skipped_frames_are_not_scaled_but_recorded() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let setup = Setup::new(&format!(
         "device: test
 sources: [{{name: cam, uri: clip.mp4}}]

@@ -6,7 +6,6 @@
 
 use crate::support;
 use crate::support::onnx_file;
-use crate::support::onnx_runtime::library_is_missing;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -181,9 +180,7 @@ fn classifier_mismatch_is_reported() {
 
 #[test]
 fn classifier_folder_runs_as_secondary_network() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     for end in [None, Some("Softmax"), Some("Sigmoid")] {
         let setup = Setup::new(
             "sources: [{name: cam, uri: 'synthetic://traffic?seed=5&objects=12&width=320&height=180&fps=30&frames=20'}]\n\
@@ -219,9 +216,7 @@ fn classifier_folder_runs_as_secondary_network() {
 
 #[test]
 fn a_classifier_is_refused_as_the_detector() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let setup = Setup::new(
         "sources: [{name: cam, uri: 'synthetic://traffic?width=320&height=180&frames=5'}]\n\
          detector: {backend: onnx, model: light}\n\

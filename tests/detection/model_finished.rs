@@ -5,7 +5,7 @@
 //! Needs `ORT_DYLIB_PATH`; without it what runs a network is skipped with a message.
 
 use crate::support::onnx_graph::{Attribute, FLOAT, Graph, INT64};
-use crate::support::onnx_runtime::{config, frame, gray_pixels, library_is_missing};
+use crate::support::onnx_runtime::{config, frame, gray_pixels};
 
 use std::fs;
 use std::path::PathBuf;
@@ -138,9 +138,7 @@ fn torchvision_runs_without_batch_axis_and_with_as_many_rows_as_it_finds() {
         "layout: finished", "boxes: boxes\n    scores: scores\n    classes: labels",
         "columns: [left, top, right, bottom]   # GUESS", "first_class: 1   # GUESS", "boxes_are: pixels   # GUESS",
         "as of torchvision, whose classes begin with 1");
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let both = [
         found(2, 0.6875, [96.0, 64.0, 192.0, 128.0]),
         found(0, 0.5625, [0.0, 0.0, 48.0, 32.0]),

@@ -2,7 +2,6 @@
 //! ONNX files: summary, diagnostics and `model.yaml` templates of real ones, of ones that the test writes, and of damaged ones.
 
 use crate::support::onnx_file;
-use crate::support::onnx_runtime::library_is_missing;
 use crate::support::picture::write_flat;
 
 use std::fs;
@@ -489,9 +488,7 @@ fn failed_init_reports_error_and_leaves_no_file() {
 
 #[test]
 fn a_picture_shows_what_a_drafted_network_finds() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name);
     let mut network = tiny();

@@ -13,7 +13,7 @@ use support::clips;
 use support::daemon::{
     Setup, Signal, exits, finish, signal, start, stderr, terminate, wait_until_some,
 };
-use support::onnx_runtime::{library_is_missing, write_model};
+use support::onnx_runtime::write_model;
 use support::ports::free_port;
 use support::rtsp::RtspServer;
 
@@ -41,9 +41,7 @@ fn setup(uri: &str, network: &TinyNetwork, width: u32) -> Setup {
 
 #[test]
 fn real_video_through_a_real_network() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let media = tempfile::tempdir().expect("a temporary folder");
     let clip = clips::mp4(media.path(), "a.mp4", 192, 128, 40);
     let setup = setup(&clip.display().to_string(), &network(0.9), 96);
@@ -70,9 +68,7 @@ fn real_video_through_a_real_network() {
 
 #[test]
 fn nan_output_stops_run_with_position() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let setup = setup(
         "synthetic://traffic?frames=50&realtime=false",
         &network(f32::NAN),
@@ -86,9 +82,7 @@ fn nan_output_stops_run_with_position() {
 
 #[test]
 fn network_unlike_model_yaml_stops_run() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let setup = setup(
         "synthetic://traffic?frames=50&realtime=false",
         &network(0.9),
@@ -111,9 +105,7 @@ fn network_unlike_model_yaml_stops_run() {
 
 #[test]
 fn damaged_network_file_is_rejected_by_checksum() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let setup = setup(
         "synthetic://traffic?frames=50&realtime=false",
         &network(0.9),
@@ -129,9 +121,7 @@ fn damaged_network_file_is_rejected_by_checksum() {
 
 #[test]
 fn rtsp_camera_outage_is_handled_end_to_end() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     // Another program must not get the port while the server is away.
     let port = free_port();
     let server = RtspServer::start(port, &[]);
@@ -190,9 +180,7 @@ fn rtsp_camera_outage_is_handled_end_to_end() {
 
 #[test]
 fn reload_retries_permanently_failed_source() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let scene = "synthetic://traffic?width=96&height=64&fps=4";
     let setup = setup(scene, &network(0.5), 96);
     let pictures = setup.path("later");

@@ -7,7 +7,6 @@
 use crate::support;
 use crate::support::classifier;
 use crate::support::onnx_file;
-use crate::support::onnx_runtime::library_is_missing;
 
 use std::collections::BTreeMap;
 
@@ -118,9 +117,7 @@ const BRIGHT: &str = "  - {name: light, model: bright, runs_on: {classes: [car, 
 
 #[test]
 fn classifier_labels_match_pixels() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let setup = setup(BRIGHT);
     let lines = run(&setup);
     let means = brightness(&lines);
@@ -179,9 +176,7 @@ fn classifier_labels_match_pixels() {
 
 #[test]
 fn dependent_network_runs_only_on_classified_tracks() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let setup = setup(&format!(
         "{BRIGHT}  - {{name: again, model: bright, runs_on: {{secondary: light, classes: [bright]}}, min_object: 6x6, vote_frames: 1, reinfer_interval: 0}}\n"
     ));
@@ -199,9 +194,7 @@ fn dependent_network_runs_only_on_classified_tracks() {
 
 #[test]
 fn secondary_detector_boxes_are_in_source_pixels_and_usable() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let setup = setup(
         "  - {name: shade, model: bright, runs_on: {secondary: part}, min_object: 1x1, vote_frames: 1}\n  \
            - {name: part, model: part, runs_on: {classes: [car]}, min_object: 6x6, vote_frames: 1, reinfer_interval: 0}\n",
@@ -254,9 +247,7 @@ fn secondary_detector_boxes_are_in_source_pixels_and_usable() {
 
 #[test]
 fn the_primary_detector_does_not_wait_for_secondary_networks() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     // Frames come as fast as they are taken, and every object of each must be classified.
     let setup = Setup::new(
         "sources: [{name: cam, uri: 'synthetic://traffic?seed=5&objects=20&width=160&height=90&realtime=false&frames=20'}]\n\
@@ -284,9 +275,7 @@ fn invalid_secondary_network_is_reported_with_key() {
         ("  - {name: a, model: fixed, batch_size: 8}\n", "secondary[0].batch_size: found 8, but tiny takes one crop at a time"),
         ("  - {name: a, model: bright}\n  - {name: b, model: nowhere}\n", "secondary[1] (b): cannot read"),
     ];
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     for (secondary, wanted) in cases {
         let setup = setup(secondary);
         write_model(&setup.path("fixed"), &network(Some(1), 16), &keys(16));
@@ -297,9 +286,7 @@ fn invalid_secondary_network_is_reported_with_key() {
 
 #[test]
 fn check_reports_all_secondary_problems() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let setup = setup(
         "  - {name: a, model: bright, runs_on: {classes: [cars]}}\n  - {name: b, model: nowhere}\n  - {name: c, model: bright, runs_on: {secondary: b}}\n",
     );
@@ -311,9 +298,7 @@ fn check_reports_all_secondary_problems() {
 
 #[test]
 fn fixed_batch_network_runs_crops_individually() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let setup = setup("  - {name: light, model: fixed, min_object: 6x6}\n");
     write_model(&setup.path("fixed"), &network(Some(1), 16), &keys(16));
     let lines = run(&setup);
@@ -332,9 +317,7 @@ fn modeled_gpu_ms(runs: f64, crops: f64) -> f64 {
 
 #[test]
 fn on_a_modeled_gpu_the_suggested_batch_is_three_times_as_fast_as_single_crops() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let light = |batch_size: u64| {
         let setup = Setup::new(&format!(
             "sources: [{{name: cam, uri: 'synthetic://traffic?seed=5&objects=24&width=160&height=90&fps=15&frames=20'}}]\n\

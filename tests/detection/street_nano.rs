@@ -4,8 +4,6 @@
 //!
 //! Needs `ORT_DYLIB_PATH`; without it the tests are skipped with a message.
 
-use crate::support::onnx_runtime::library_is_missing;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -46,9 +44,7 @@ fn committed_model_files_match_model_yaml_and_are_small() {
 
 #[test]
 fn detections_match_golden_on_this_machine() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     for precision in ["fp32", "int8"] {
         let output = jetwatch(&[
             "doctor",
@@ -67,9 +63,7 @@ fn detections_match_golden_on_this_machine() {
 
 #[test]
 fn unseen_scenes_are_detected_in_every_precision() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (scenes, report) = (
         folder.path().join("scenes"),
@@ -127,9 +121,7 @@ fn unseen_scenes_are_detected_in_every_precision() {
 
 #[test]
 fn demo_detects_its_scene() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let scene = "synthetic://traffic?seed=1&objects=8&width=640&height=360&fps=30&frames=120&realtime=false";
     let demo = jetwatch(&[
         "demo",

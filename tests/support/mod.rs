@@ -26,6 +26,15 @@ macro_rules! assert_once {
     }};
 }
 
+/// Ends a test that needs ONNX Runtime where there is none, with a message.
+macro_rules! needs_onnx_runtime {
+    () => {
+        if $crate::support::onnx_runtime::library_is_missing() {
+            return;
+        }
+    };
+}
+
 pub mod bench;
 pub mod child;
 pub mod classifier;

@@ -14,7 +14,6 @@ use support::daemon::{
     Setup, Signal, finish, json_lines_config, signal, start, stderr, stdout, success,
     wait_for_output, wait_until_some,
 };
-use support::onnx_runtime::library_is_missing;
 use support::picture::write_flat;
 use support::report::report;
 
@@ -91,9 +90,7 @@ fn a_source_that_is_slower_than_its_rate_does_not_fit_even_once() {
             concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano")
         ),
     );
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let setup = Setup::new(&config);
     let words = ["--fps", "20", "--duration", "2s", "--repeat", "2"];
     let (code, printed, aside) = streams(&setup, &words);
@@ -122,9 +119,7 @@ fn a_number_of_copies_of_a_file_runs_at_its_pace() {
         write_flat(&setup.path("frames").join(name), 64, 36, [90, 120, 60]);
     }
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let model = format!("detector.model={model}");
     let more = [
         "--set",
@@ -187,9 +182,7 @@ fn mistakes_are_reported_before_a_trial() {
 
 #[test]
 fn a_sweep_of_a_secondary_network_shows_crops_and_fill_up_to_256() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let scene = "uri: synthetic://traffic?seed=3&objects=8&width=192&height=108&realtime=false";
     let secondary =
         "secondary: [{name: light, model: bright, min_object: 2x2, reinfer_interval: 0}]\n";

@@ -15,7 +15,6 @@ use jetwatch_files::Sha256Digest;
 use onnx_file::TinyNetwork;
 use serde_json::{Value, json};
 use support::daemon::{finish, stderr, stdout};
-use support::onnx_runtime::library_is_missing;
 use support::picture::write_flat;
 
 /// A network for 96×64 pixels that sees one car around 12,12 of `width`×16 pixels, whatever the image shows.
@@ -141,9 +140,7 @@ fn assert_near(found: &Value, expected: f64) {
 
 #[test]
 fn two_precisions_are_evaluated_and_compared() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let case = Case::new();
     let detections = case.path("found.json").display().to_string();
     let output = case.eval(&[
@@ -213,9 +210,7 @@ fn two_precisions_are_evaluated_and_compared() {
 
 #[test]
 fn categories_that_a_label_covers_are_evaluated_as_one() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let case = Case::new();
     case.cover("{car: [lorry, tram]}");
     let mut truth = annotations();
@@ -249,9 +244,7 @@ fn categories_that_a_label_covers_are_evaluated_as_one() {
 
 #[test]
 fn older_and_newer_names_of_coco_match() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     for (label, category) in [("motorbike", "motorcycle"), ("motorcycle", "motorbike")] {
         let case = Case::new();
         let path = case.path("model/model.yaml");
@@ -270,9 +263,7 @@ fn older_and_newer_names_of_coco_match() {
 
 #[test]
 fn unreadable_images_are_listed_and_excluded() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let case = Case::new();
     let whole = fs::read(case.path("images/b.jpg")).expect("it was written");
     fs::write(case.path("images/b.jpg"), &whole[..whole.len() / 2]).expect("written");
@@ -304,9 +295,7 @@ fn unreadable_images_are_listed_and_excluded() {
 
 #[test]
 fn eval_errors_give_reason() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let case = Case::new();
     let fails = |words: &[&str], code: i32, parts: &[&str]| {
         let output = case.eval(words);
@@ -339,9 +328,7 @@ fn eval_matches_published_accuracy_and_pycocotools() {
         eprintln!("skipped: JETWATCH_TEST_DATA is not set");
         return;
     };
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name);
     let project = Path::new(env!("CARGO_MANIFEST_DIR"));

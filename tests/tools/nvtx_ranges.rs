@@ -17,7 +17,6 @@ use serde_json::Value;
 use support::clips;
 use support::collector::{Collector, config};
 use support::daemon::{Setup, exits, stderr};
-use support::onnx_runtime::library_is_missing;
 
 /// Frames of each of the two sources.
 const FRAMES: u64 = 25;
@@ -290,9 +289,7 @@ fn drawn_frames_have_nvtx_ranges() {
 
 #[test]
 fn crop_batches_have_nvtx_ranges() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let setup = Setup::new(&format!(
         "sources: [{{name: cam, uri: 'synthetic://traffic?seed=5&objects=12&width=320&height=180&fps=30&frames={FRAMES}'}}]\n\
          detector: {{backend: scripted, batch_size: 2}}\n\

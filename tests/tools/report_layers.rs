@@ -9,7 +9,6 @@ use std::path::Path;
 use serde_json::Value;
 use support::classifier::{keys, network, write_model};
 use support::daemon::{finish, jetwatch, success};
-use support::onnx_runtime::library_is_missing;
 
 /// Standard output of the program in `folder`.
 fn run(folder: &Path, arguments: &[&str]) -> String {
@@ -35,9 +34,7 @@ const BENCH: [&str; 13] = [
 
 #[test]
 fn layers_of_onnx_runtime_are_written_and_reported() {
-    if library_is_missing() {
-        return;
-    }
+    needs_onnx_runtime!();
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     write_model(&folder.join("model"), &network(None, 16), &keys(16));
