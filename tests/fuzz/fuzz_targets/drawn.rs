@@ -221,6 +221,7 @@ fn raw_head(
     let head = RawHead {
         are_joined: bytes.arbitrary()?,
         activation: *bytes.choose(&[DetrActivation::Sigmoid, DetrActivation::None])?,
+        are_pixels: false,
     };
     let strides = strides(bytes, 4, 4)?;
     let of_sides = 4 * bytes.int_in_range(1..=16)?;
