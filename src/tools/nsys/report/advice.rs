@@ -14,21 +14,62 @@ use jetwatch_telemetry::Stage;
 use super::metrics::CaptureMetrics;
 
 use self::conditions::CONDITIONS;
-use self::limits::LIMITS;
-use self::losses::LOSSES;
+use self::limits::{LIMITS, StageLimit};
+use self::losses::{LOSSES, OutputLoss};
 
 /// One rule.
 pub(crate) struct Rule {
     /// Name of the rule.
     pub name: &'static str,
-    /// The sentence and its evidence where it applies.
-    evaluate: fn(&CaptureMetrics) -> Option<(String, String)>,
+    /// What it looks for.
+    cause: Cause,
     /// Remedy.
     pub advice: &'static str,
     /// Keys of the configuration to change, with blanks between them.
     pub keys: &'static str,
     /// Stages that it explains where one of them limits the pipeline; empty: it is about something else.
     pub stages: &'static [Stage],
+}
+
+/// What a rule looks for.
+enum Cause {
+    /// An output that loses something, or falls behind.
+    Lost(OutputLoss),
+    /// A stage at its limit.
+    Limit(StageLimit),
+    /// A finding, and its evidence where it applies.
+    Found(&'static str, fn(&CaptureMetrics) -> Option<String>),
+    /// The same, where the finding depends on the capture.
+    Varies(fn(&CaptureMetrics) -> Option<(String, String)>),
+}
+
+impl Rule {
+    /// A rule that is about no stage, without keys.
+    const PLAIN: Self = Self {
+        name: "",
+        cause: Cause::Varies(|_| None),
+        advice: "",
+        keys: "",
+        stages: &[],
+    };
+
+    /// The finding and its evidence where it applies.
+    fn evaluate(&self, metrics: &CaptureMetrics) -> Option<(String, String)> {
+        match &self.cause {
+            Cause::Lost(output) => output.evaluate(metrics),
+            Cause::Limit(stage) => stage.evaluate(metrics),
+            Cause::Found(text, evidence) => Some(((*text).to_owned(), evidence(metrics)?)),
+            Cause::Varies(evaluate) => evaluate(metrics),
+        }
+    }
+
+    /// Whether it explains that the stage limits the pipeline.
+    fn explains(&self, stage: Stage) -> bool {
+        match &self.cause {
+            Cause::Limit(limit) => limit.stage == stage,
+            _ => self.stages.contains(&stage),
+        }
+    }
 }
 
 /// All rules, the most important first.
@@ -60,16 +101,14 @@ pub struct Finding {
 pub(crate) fn advise(metrics: &CaptureMetrics) -> Vec<Finding> {
     let limit = metrics.limit.map(|limit| limit.stage);
     let findings = rules().filter_map(|rule| {
-        let (text, numbers) = (rule.evaluate)(metrics)?;
+        let (text, numbers) = rule.evaluate(metrics)?;
         Some(Finding {
             rule: rule.name,
             text,
             evidence: numbers,
             advice: rule.advice,
             keys: split(rule.keys),
-            stage: limit
-                .filter(|limit| rule.stages.contains(limit))
-                .map(Stage::name),
+            stage: limit.filter(|limit| rule.explains(*limit)).map(Stage::name),
         })
     });
     let mut findings: Vec<Finding> = findings.collect();

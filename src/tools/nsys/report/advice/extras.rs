@@ -3,7 +3,7 @@
 
 use jetwatch_telemetry::Stage;
 
-use super::{Rule, limits, percent};
+use super::{Cause, Rule, limits, percent};
 use crate::report::metrics::{NetworkNotes, SecondaryBatches};
 
 /// Share of the time below which a recording does not slow other stages down.
@@ -22,7 +22,7 @@ fn ms(ns: f64) -> String {
 /// Rendering costs more than inference.
 pub(super) const RENDERING: Rule = Rule {
     name: "rendering_limit",
-    evaluate: |metrics| {
+    cause: Cause::Varies(|metrics| {
         let found = metrics.rendering.as_ref()?;
         let whole = found.draw_ns + found.encoder_ns;
         let is_limit = limits::evidence(metrics, &[Stage::Render, Stage::Encode]).is_some();
@@ -43,7 +43,7 @@ pub(super) const RENDERING: Rule = Rule {
                 ),
             )
         })
-    },
+    }),
     advice: "omit --record, record fewer sources, make the images smaller at the camera, or encode in hardware",
     keys: "sources sources[].uri",
     stages: &[Stage::Render, Stage::Encode],
@@ -52,7 +52,7 @@ pub(super) const RENDERING: Rule = Rule {
 /// The threads of the limiting stage could run, and had no core.
 pub(super) const CORES: Rule = Rule {
     name: "waits_for_core",
-    evaluate: |metrics| {
+    cause: Cause::Varies(|metrics| {
         let found = metrics.core_wait.as_ref()?;
         let is_limit = metrics
             .limit
@@ -78,7 +78,7 @@ pub(super) const CORES: Rule = Rule {
                 ),
             )
         })
-    },
+    }),
     advice: "use fewer threads than cores: fewer workers or threads per worker, software decoders with fewer threads; or move other programs to other cores (CPUAffinity in a unit of systemd)",
     keys: "detector.workers detector.threads_per_worker sources[].decoder_threads",
     stages: &Stage::ALL,
@@ -90,7 +90,7 @@ const MANY: f64 = 0.5;
 /// Objects that no secondary network sees.
 pub(super) const WITHOUT_CROP: Rule = Rule {
     name: "objects_without_crop",
-    evaluate: |metrics| {
+    cause: Cause::Varies(|metrics| {
         let share = |network: &NetworkNotes| {
             let all = (network.objects + network.small_objects).max(1);
             network.small_objects as f64 / all as f64
@@ -115,16 +115,16 @@ pub(super) const WITHOUT_CROP: Rule = Rule {
         }
         let text = format!("many objects get no crop for {}", found.name);
         Some((text, reasons.join("; ")))
-    },
+    }),
     advice: "where their crops would still show enough, lower min_object; else use a camera that is closer, or has more pixels",
     keys: "secondary[].min_object sources[].uri",
-    stages: &[],
+    ..Rule::PLAIN
 };
 
 /// A batch is larger than the number of crops.
 pub(super) const SECONDARY: Rule = Rule {
     name: "secondary_waits",
-    evaluate: |metrics| {
+    cause: Cause::Varies(|metrics| {
         let fill = |found: &SecondaryBatches| found.crops / found.batch_size.max(1) as f64;
         let waits = |found: &&SecondaryBatches| {
             found.batch_size > 1 && fill(found) < MIN_FILL && found.wait_ns >= found.work_ns
@@ -142,8 +142,8 @@ pub(super) const SECONDARY: Rule = Rule {
                 worst.suggested
             ),
         ))
-    },
+    }),
     advice: "set the batch size to the number of objects that arrive together, or reduce the wait",
     keys: "secondary[].batch_size secondary[].batch_timeout_ms",
-    stages: &[],
+    ..Rule::PLAIN
 };

@@ -3,7 +3,7 @@
 
 use jetwatch_telemetry::Stage;
 
-use super::Rule;
+use super::{Cause, Rule};
 
 /// Waits below this are no reason to change a batch, in ms.
 const SHORT_WAIT_MS: f64 = 5.0;
@@ -11,7 +11,7 @@ const SHORT_WAIT_MS: f64 = 5.0;
 /// Batches are larger than the number of live sources.
 pub(super) const BATCH_LATENCY: Rule = Rule {
     name: "batch_latency",
-    evaluate: |metrics| {
+    cause: Cause::Varies(|metrics| {
         let run = &metrics.run;
         let frames = run.sources.iter().map(|source| source.detected as f64);
         // Sources of different rates, and those that are closed, seldom have frames at the same time.
@@ -45,7 +45,7 @@ pub(super) const BATCH_LATENCY: Rule = Rule {
                 ),
             )
         })
-    },
+    }),
     advice: "make batches no larger than the number of live sources of the same rate: detector.batch_size 1 for one camera; larger ones give no more frames, as the cameras set the pace",
     keys: "detector.batch_size detector.batch_timeout_ms",
     stages: &[Stage::Batch, Stage::Input],

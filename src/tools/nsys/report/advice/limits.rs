@@ -3,7 +3,7 @@
 
 use jetwatch_telemetry::Stage;
 
-use super::{Finding, Rule, percent, split};
+use super::{Cause, Finding, Rule, percent, split};
 use crate::report::critical_path::InputKind;
 use crate::report::metrics::{CaptureMetrics, UnitLoads};
 
@@ -53,10 +53,10 @@ const FULL: f64 = 0.9;
 /// Reads the load of one unit, 0 to 1; `None` where it was not measured.
 type ReadLoad = fn(&UnitLoads) -> Option<f64>;
 
-/// What a rule about a limiting stage needs besides its stage.
+/// A stage that limits the pipeline.
 pub(super) struct StageLimit {
     /// The stage.
-    stage: Stage,
+    pub(super) stage: Stage,
     /// The finding.
     text: &'static str,
     /// Whether it explains the stage in this capture.
@@ -94,144 +94,80 @@ impl StageLimit {
     }
 }
 
-/// Rules whose cause is that a stage is at its limit: stage and text, advice, keys.
+/// The rule about a stage at its limit.
+const fn limit(
+    name: &'static str,
+    stage: StageLimit,
+    advice: &'static str,
+    keys: &'static str,
+) -> Rule {
+    Rule {
+        name,
+        cause: Cause::Limit(stage),
+        advice,
+        keys,
+        ..Rule::PLAIN
+    }
+}
+
+/// The share of the detectors' time in waits for frames.
+fn waits_for_frames(metrics: &CaptureMetrics) -> String {
+    percent(metrics.shares[Stage::Batch])
+}
+
+/// Rules whose cause is that a stage is at its limit.
+#[rustfmt::skip]
 pub(super) const LIMITS: &[Rule] = &[
-    Rule {
-        name: "waits_for_sources",
-        evaluate: |metrics| {
-            StageLimit {
-                // What is lost is the limit then.
-                applies: |metrics| metrics.input != InputKind::File && !metrics.run.loses(),
-                more: Some(|metrics| {
-                    let waits = format!(
-                        "{} of the detectors' time went into waiting for frames",
-                        percent(metrics.shares[Stage::Batch])
-                    );
-                    match metrics.run.describe_latency() {
-                        none if none.is_empty() => waits,
-                        latency => format!("{waits}; {latency}"),
-                    }
-                }),
-                ..StageLimit::new(
-                    Stage::Input,
-                    "batcher waits for sources: the detectors could take more",
-                )
-            }
-            .evaluate(metrics)
-        },
-        advice: "no stage is too slow: add sources, raise their frame rate, or use a better model",
-        keys: "sources detector.model",
-        stages: &[Stage::Input],
-    },
-    Rule {
-        name: "reading_limit",
-        evaluate: |metrics| {
-            StageLimit {
-            applies: |metrics| metrics.input == InputKind::File,
-            ..StageLimit::new(
-                Stage::Input,
-                "reading the files is the limit: the elements before the decoder bring no more images",
-            )
-        }.evaluate(metrics)
-        },
-        advice: "read from a faster disk, or make the elements of a launch line faster",
-        keys: "sources[].uri",
-        stages: &[Stage::Input],
-    },
-    Rule {
-        name: "video_decode_limit",
-        evaluate: |metrics| {
-            StageLimit {
-                applies: |metrics| !metrics.decodes_in_hardware,
-                ..StageLimit::new(
-                    Stage::VideoDecode,
-                    "decoding video is the limit: a source has no more images",
-                )
-            }
-            .evaluate(metrics)
-        },
-        advice: "decode in hardware (decoder: hardware) where the machine can, give the decoder more threads, or let the camera send fewer or smaller images; max_fps and interval do not help, since every image is decoded",
-        keys: "sources[].decoder sources[].decoder_threads sources[].uri",
-        stages: &[Stage::VideoDecode],
-    },
-    Rule {
-        name: "hardware_decode_limit",
-        evaluate: |metrics| {
-            StageLimit {
-                applies: |metrics| metrics.decodes_in_hardware,
-                unit: Some(("NVDEC", |units| units.nvdec)),
-                ..StageLimit::new(
-                    Stage::VideoDecode,
-                    "the video decoder of the machine is the limit",
-                )
-            }
-            .evaluate(metrics)
-        },
-        advice: "let the cameras send fewer or smaller images, or decode some of them on the CPU (decoder: software)",
-        keys: "sources[].decoder sources[].uri",
-        stages: &[Stage::VideoDecode],
-    },
-    Rule {
-        name: "scale_limit",
-        evaluate: |metrics| {
-            StageLimit {
-            unit: Some(("the VIC", |units| units.vic)),
-            ..StageLimit::new(
-                Stage::Scale,
-                "scaling is the limit: images take long from the decoder's size to the network's",
-            )
-        }.evaluate(metrics)
-        },
-        advice: "scale on the VIC (scaling: vic) where the machine has one, limit the frame rate (max_fps) or skip frames (interval), both before scaling, or let the camera send smaller images",
-        keys: "sources[].scaling sources[].max_fps sources[].interval sources[].uri",
-        stages: &[Stage::Scale],
-    },
-    Rule {
-        name: "sources_limit",
-        evaluate: |metrics| {
-            StageLimit {
+    limit("waits_for_sources", StageLimit {
+            // What is lost is the limit then.
+            applies: |metrics| metrics.input != InputKind::File && !metrics.run.loses(),
             more: Some(|metrics| {
-                format!(
-                    "the detectors waited for frames {} of theirs",
-                    percent(metrics.shares[Stage::Batch])
-                )
+                let waits = format!("{} of the detectors' time went into waiting for frames", waits_for_frames(metrics));
+                match metrics.run.describe_latency() {
+                    none if none.is_empty() => waits,
+                    latency => format!("{waits}; {latency}"),
+                }
             }),
-            ..StageLimit::new(
-                Stage::Source,
-                "receiving images is the limit: copying them out of the decoder, or drawing synthetic ones",
-            )
-        }.evaluate(metrics)
+            ..StageLimit::new(Stage::Input, "batcher waits for sources: the detectors could take more")
         },
-        advice: "make the images smaller at the camera, or add threads by splitting the sources",
-        keys: "sources[].uri sources[].max_fps",
-        stages: &[Stage::Source],
-    },
-    Rule {
-        name: "batch_wait_limit",
-        evaluate: |metrics| {
-            StageLimit::new(
-                Stage::Batch,
-                "the wait for full batches is the limit: frames that are there wait for others",
-            )
-            .evaluate(metrics)
+        "no stage is too slow: add sources, raise their frame rate, or use a better model",
+        "sources detector.model"),
+    limit("reading_limit", StageLimit {
+            applies: |metrics| metrics.input == InputKind::File,
+            ..StageLimit::new(Stage::Input, "reading the files is the limit: the elements before the decoder bring no more images")
         },
-        advice: "shorten the wait, or make batches no larger than the number of sources",
-        keys: "detector.batch_timeout_ms detector.batch_size",
-        stages: &[Stage::Batch],
-    },
-    Rule {
-        name: "secondary_limit",
-        evaluate: |metrics| {
-            StageLimit::new(
-                Stage::Secondary,
-                "secondary networks are the limit: crops wait for them, or are dropped",
-            )
-            .evaluate(metrics)
+        "read from a faster disk, or make the elements of a launch line faster",
+        "sources[].uri"),
+    limit("video_decode_limit", StageLimit {
+            applies: |metrics| !metrics.decodes_in_hardware,
+            ..StageLimit::new(Stage::VideoDecode, "decoding video is the limit: a source has no more images")
         },
-        advice: SECONDARY_ADVICE,
-        keys: SECONDARY_KEYS,
-        stages: &[Stage::Secondary],
-    },
+        "decode in hardware (decoder: hardware) where the machine can, give the decoder more threads, or let the camera send fewer or smaller images; max_fps and interval do not help, since every image is decoded",
+        "sources[].decoder sources[].decoder_threads sources[].uri"),
+    limit("hardware_decode_limit", StageLimit {
+            applies: |metrics| metrics.decodes_in_hardware,
+            unit: Some(("NVDEC", |units| units.nvdec)),
+            ..StageLimit::new(Stage::VideoDecode, "the video decoder of the machine is the limit")
+        },
+        "let the cameras send fewer or smaller images, or decode some of them on the CPU (decoder: software)",
+        "sources[].decoder sources[].uri"),
+    limit("scale_limit", StageLimit {
+            unit: Some(("the VIC", |units| units.vic)),
+            ..StageLimit::new(Stage::Scale, "scaling is the limit: images take long from the decoder's size to the network's")
+        },
+        "scale on the VIC (scaling: vic) where the machine has one, limit the frame rate (max_fps) or skip frames (interval), both before scaling, or let the camera send smaller images",
+        "sources[].scaling sources[].max_fps sources[].interval sources[].uri"),
+    limit("sources_limit", StageLimit {
+            more: Some(|metrics| format!("the detectors waited for frames {} of theirs", waits_for_frames(metrics))),
+            ..StageLimit::new(Stage::Source, "receiving images is the limit: copying them out of the decoder, or drawing synthetic ones")
+        },
+        "make the images smaller at the camera, or add threads by splitting the sources",
+        "sources[].uri sources[].max_fps"),
+    limit("batch_wait_limit", StageLimit::new(Stage::Batch, "the wait for full batches is the limit: frames that are there wait for others"),
+        "shorten the wait, or make batches no larger than the number of sources",
+        "detector.batch_timeout_ms detector.batch_size"),
+    limit("secondary_limit", StageLimit::new(Stage::Secondary, "secondary networks are the limit: crops wait for them, or are dropped"),
+        SECONDARY_ADVICE, SECONDARY_KEYS),
 ];
 
 /// The stage that limits the pipeline where no rule says why.

@@ -4,7 +4,7 @@
 use jetwatch_telemetry::{OutputReport, Stage, thread_names};
 
 use super::limits::{SECONDARY_ADVICE, SECONDARY_KEYS};
-use super::{Rule, percent};
+use super::{Cause, Rule, percent};
 use crate::report::metrics::CaptureMetrics;
 
 /// Share of its messages that still wait at the end of a run, from which an output falls behind.
@@ -44,18 +44,18 @@ impl OutputLoss {
                 (behind, text)
             }
         };
-        let lost = match found.accepted {
-            0 => format!("{} lost {} {}", found.name, found.lost, found.items),
-            all => format!(
-                "{} lost {} of {all} {}",
-                found.name, found.lost, found.items
-            ),
+        let of_all = match found.accepted {
+            0 => String::new(),
+            all => format!(" of {all}"),
         };
         let busy = found.busy_ms / (run.duration_s.max(1e-3) * 1e3);
         Some((
             text,
             format!(
-                "{lost}; {} waited at the end of the run, {} at most; it was at work, or held by its receiver, for {} of the time",
+                "{} lost {}{of_all} {}; {} waited at the end of the run, {} at most; it was at work, or held by its receiver, for {} of the time",
+                found.name,
+                found.lost,
+                found.items,
                 found.queued,
                 found.max_queued.max(found.queued),
                 percent(busy.min(1.0))
@@ -64,108 +64,59 @@ impl OutputLoss {
     }
 }
 
+/// The rule about one output.
+const fn lost(
+    name: &'static str,
+    threads: &'static [&'static str],
+    text: &'static str,
+    advice: &'static str,
+    keys: &'static str,
+) -> Rule {
+    Rule {
+        name,
+        cause: Cause::Lost(OutputLoss { threads, text }),
+        advice,
+        keys,
+        ..Rule::PLAIN
+    }
+}
+
+/// Threads that publish to MQTT brokers.
+const MQTT: &[&str] = &[
+    thread_names::MQTT,
+    thread_names::MQTT_STATES,
+    thread_names::MQTT_FRIGATE,
+    thread_names::MQTT_DEEPSTREAM,
+    thread_names::SPOOL,
+];
+
 /// Rules about losses: outputs, frames, crops.
+#[rustfmt::skip]
 pub(super) const LOSSES: &[Rule] = &[
-    Rule {
-        name: "messages_lost",
-        evaluate: |metrics| {
-            OutputLoss {
-                threads: &[
-                    thread_names::MQTT,
-                    thread_names::MQTT_STATES,
-                    thread_names::MQTT_FRIGATE,
-                    thread_names::MQTT_DEEPSTREAM,
-                    thread_names::SPOOL,
-                ],
-                text: "messages are lost on the way to the MQTT broker",
-            }
-            .evaluate(metrics)
-        },
-        advice: "the broker or the network to it is too slow, or away: see its log and `jetwatch doctor`; let a spool keep messages meanwhile, and publish less often",
-        keys: "publish.mqtt.spool publish.mqtt.queue_messages publish.update_interval_ms publish.detections",
-        stages: &[],
-    },
-    Rule {
-        name: "lines_lost",
-        evaluate: |metrics| {
-            OutputLoss {
-                threads: &[thread_names::JSON_LINES],
-                text: "JSON lines are lost: their reader or their disk is too slow",
-            }
-            .evaluate(metrics)
-        },
-        advice: "read the pipe faster, write to a faster disk, or publish less often",
-        keys: "publish.json_lines.path publish.update_interval_ms publish.detections",
-        stages: &[],
-    },
-    Rule {
-        name: "webhook_events_lost",
-        evaluate: |metrics| {
-            OutputLoss {
-                threads: &[thread_names::WEBHOOK],
-                text: "events for a webhook are lost: its endpoint is too slow, or refuses them",
-            }
-            .evaluate(metrics)
-        },
-        advice: "make the endpoint answer faster, choose fewer events for it, or keep them longer in its spool",
-        keys: "publish.webhooks[].events publish.webhooks[].timeout_s publish.webhooks[].spool",
-        stages: &[],
-    },
-    Rule {
-        name: "recorded_frames_lost",
-        evaluate: |metrics| {
-            OutputLoss {
-                threads: &[thread_names::RECORD],
-                text: "frames are missing in the recording: drawing and encoding are too slow",
-            }
-            .evaluate(metrics)
-        },
-        advice: "record fewer sources, make the images smaller at the camera, or encode in hardware",
-        keys: "sources sources[].uri",
-        stages: &[],
-    },
-    Rule {
-        name: "clip_images_lost",
-        evaluate: |metrics| {
-            OutputLoss {
-                threads: &[thread_names::MEDIA],
-                text: "images are missing in clips: the disk is too slow",
-            }
-            .evaluate(metrics)
-        },
-        advice: "write to a faster disk, or record fewer sources",
-        keys: "record.folder record.clips record.continuous",
-        stages: &[],
-    },
-    Rule {
-        name: "snapshots_left_out",
-        evaluate: |metrics| {
-            OutputLoss {
-                threads: &[thread_names::SNAPSHOT],
-                text: "better pictures of tracks are left out: encoding them is too slow",
-            }
-            .evaluate(metrics)
-        },
-        advice: "make the pictures smaller or less fine, or take pictures of fewer sources and labels",
-        keys: "record.snapshots.max_width record.snapshots.quality record.snapshots.labels sources[].snapshots",
-        stages: &[],
-    },
-    Rule {
-        name: "page_pictures_left_out",
-        evaluate: |metrics| {
-            OutputLoss {
-                threads: &[thread_names::WEB_PICTURES],
-                text: "pictures of the page are left out: drawing and encoding them is too slow",
-            }
-            .evaluate(metrics)
-        },
-        advice: "give the page smaller pictures, or fewer of them a second",
-        keys: "web.preview.max_width web.preview.max_fps",
-        stages: &[],
-    },
+    lost("messages_lost", MQTT, "messages are lost on the way to the MQTT broker",
+        "the broker or the network to it is too slow, or away: see its log and `jetwatch doctor`; let a spool keep messages meanwhile, and publish less often",
+        "publish.mqtt.spool publish.mqtt.queue_messages publish.update_interval_ms publish.detections"),
+    lost("lines_lost", &[thread_names::JSON_LINES], "JSON lines are lost: their reader or their disk is too slow",
+        "read the pipe faster, write to a faster disk, or publish less often",
+        "publish.json_lines.path publish.update_interval_ms publish.detections"),
+    lost("webhook_events_lost", &[thread_names::WEBHOOK], "events for a webhook are lost: its endpoint is too slow, or refuses them",
+        "make the endpoint answer faster, choose fewer events for it, or keep them longer in its spool",
+        "publish.webhooks[].events publish.webhooks[].timeout_s publish.webhooks[].spool"),
+    lost("recorded_frames_lost", &[thread_names::RECORD], "frames are missing in the recording: drawing and encoding are too slow",
+        "record fewer sources, make the images smaller at the camera, or encode in hardware",
+        "sources sources[].uri"),
+    lost("clip_images_lost", &[thread_names::MEDIA], "images are missing in clips: the disk is too slow",
+        "write to a faster disk, or record fewer sources",
+        "record.folder record.clips record.continuous"),
+    lost("snapshots_left_out", &[thread_names::SNAPSHOT], "better pictures of tracks are left out: encoding them is too slow",
+        "make the pictures smaller or less fine, or take pictures of fewer sources and labels",
+        "record.snapshots.max_width record.snapshots.quality record.snapshots.labels sources[].snapshots"),
+    lost("page_pictures_left_out", &[thread_names::WEB_PICTURES], "pictures of the page are left out: drawing and encoding them is too slow",
+        "give the page smaller pictures, or fewer of them a second",
+        "web.preview.max_width web.preview.max_fps"),
     Rule {
         name: "frames_dropped",
-        evaluate: |metrics| {
+        cause: Cause::Found("frames of live sources are dropped: the pipeline does not keep up", |metrics| {
             let run = &metrics.run;
             let most = run.sources.iter().max_by_key(|source| source.dropped);
             run.drops_frames().then(|| {
@@ -174,39 +125,23 @@ pub(super) const LOSSES: &[Rule] = &[
                 let most = most.map_or_else(String::new, |source| {
                     format!(", most of them from {} ({})", source.name, source.dropped)
                 });
-                (
-                    "frames of live sources are dropped: the pipeline does not keep up".to_owned(),
-                    format!(
-                        "newer frames replaced {} of {all} ({}){most}",
-                        run.dropped,
-                        percent(run.dropped as f64 / all as f64)
-                    ),
-                )
+                format!("newer frames replaced {} of {all} ({}){most}", run.dropped, percent(run.dropped as f64 / all as f64))
             })
-        },
+        }),
         advice: "the limiting stage says why; where it cannot be faster, skip frames evenly instead",
         keys: "detector.interval sources[].max_fps",
-        stages: &[],
+        ..Rule::PLAIN
     },
     Rule {
         name: "crops_dropped",
-        evaluate: |metrics| {
-            let networks = metrics.run.secondary.iter();
-            let worst = networks
-                .filter(|network| network.drops())
-                .max_by(|a, b| a.dropped_crops.total_cmp(&b.dropped_crops))?;
+        cause: Cause::Varies(|metrics| {
+            let networks = metrics.run.secondary.iter().filter(|network| network.drops());
+            let worst = networks.max_by(|a, b| a.dropped_crops.total_cmp(&b.dropped_crops))?;
             Some((
-                format!(
-                    "crops for {} are dropped: objects go without its result",
-                    worst.name
-                ),
-                format!(
-                    "its queue was full for {} of {} crops",
-                    worst.dropped_crops,
-                    worst.crops + worst.dropped_crops
-                ),
+                format!("crops for {} are dropped: objects go without its result", worst.name),
+                format!("its queue was full for {} of {} crops", worst.dropped_crops, worst.crops + worst.dropped_crops),
             ))
-        },
+        }),
         advice: SECONDARY_ADVICE,
         keys: SECONDARY_KEYS,
         stages: &[Stage::Secondary],
