@@ -3,11 +3,11 @@
 
 use foldhash::HashMap;
 use jetwatch_telemetry::CATEGORY_OF_SOURCE;
-use rusqlite::Connection;
 
 use super::super::ReportError;
 use super::super::interner::Interner;
 use super::super::schema::{Export, STRINGS, THREADS};
+use super::fields::for_each_row;
 use super::{Name, Thread, ThreadIndex};
 
 /// The texts of `StringIds`, each with its number.
@@ -19,31 +19,15 @@ pub(super) struct StringTable {
 
 impl StringTable {
     /// Reads them all, and the list that the numbers point into.
-    pub(super) fn read(
-        export: &Export,
-        connection: &Connection,
-    ) -> Result<(Self, Vec<String>), ReportError> {
-        let broken = |cause| export.database_error(cause);
+    pub(super) fn read(export: &Export) -> Result<(Self, Vec<String>), ReportError> {
         let mut list = vec!["unknown".to_owned()];
         let mut names = HashMap::default();
-        let mut statement = connection
-            .prepare(&export.query(&STRINGS))
-            .map_err(broken)?;
-        let mut rows = statement.query([]).map_err(broken)?;
-        while let Some(row) = rows.next().map_err(broken)? {
-            let id: i64 = row.get(0).map_err(broken)?;
+        for_each_row(export, &STRINGS, "", |fields| {
+            names.insert(fields.required(0)?, list.len() as Name);
             // Texts come from the profiled program; invalid UTF-8 is replaced.
-            let text = row.get_ref(1).map_err(broken)?;
-            let text = text
-                .as_bytes_or_null()
-                .ok()
-                .flatten()
-                .map_or_else(String::new, |bytes| {
-                    String::from_utf8_lossy(bytes).into_owned()
-                });
-            names.insert(id, list.len() as Name);
-            list.push(text);
-        }
+            list.push(String::from_utf8_lossy(fields.text(1)?).into_owned());
+            Ok(())
+        })?;
         Ok((Self { names, unknown: 0 }, list))
     }
 
@@ -191,27 +175,21 @@ pub(super) const fn process_of(global: i64) -> i64 {
 /// Threads with their names: what NVTX calls them, else what the operating system does.
 pub(super) fn named_threads(
     export: &Export,
-    connection: &Connection,
     globals: &[i64],
     mut by_nvtx: HashMap<i64, String>,
     texts: &StringTable,
     list: &[String],
 ) -> Result<Vec<Thread>, ReportError> {
-    let broken = |cause| export.database_error(cause);
     let mut by_system: HashMap<i64, String> = HashMap::default();
     if export.has(&THREADS) {
         export.require(&THREADS)?;
-        let mut statement = connection
-            .prepare(&export.query(&THREADS))
-            .map_err(broken)?;
-        let mut rows = statement.query([]).map_err(broken)?;
-        while let Some(row) = rows.next().map_err(broken)? {
-            let (id, global): (i64, Option<i64>) =
-                (row.get(0).map_err(broken)?, row.get(1).map_err(broken)?);
-            if let (Some(global), Some(name)) = (global, texts.find(id)) {
+        for_each_row(export, &THREADS, "", |fields| {
+            let (name, global) = (texts.find(fields.required(0)?), fields.optional(1)?);
+            if let Some((name, global)) = name.zip(global) {
                 by_system.insert(global, list[name as usize].clone());
             }
-        }
+            Ok(())
+        })?;
     }
     let threads = globals.iter().map(|global| Thread {
         global: *global,

@@ -11,7 +11,8 @@ use super::super::schema::{CALLS, COPIES, Export, GRAPHS, KERNELS, NVTX, SETS, T
 use super::fields::{Fields, context, for_each_row, kind, small};
 use super::names::{Categories, RangeNames, StringTable, Threads, named_threads, process_of};
 use super::{
-    Call, Capture, Kind, Launch, Name, Operation, Range, Stream, Style, TimeWindow, Transfer, Wait,
+    Call, Capture, Kind, Launch, Name, Operation, Range, Stream, Style, ThreadIndex, TimeWindow,
+    Transfer, Wait,
 };
 
 /// Receives the progress of reading: rows read, and rows in all. Called from several threads.
@@ -42,8 +43,7 @@ pub(crate) fn read(
     window: TimeWindow,
     progress: Progress<'_>,
 ) -> Result<Capture, ReportError> {
-    let connection = export.connect()?;
-    let (texts, mut names) = StringTable::read(export, &connection)?;
+    let (texts, mut names) = StringTable::read(export)?;
     let [kernel_copy, kernel_set, kernel_graph] =
         ["copy", "memory set", "CUDA graph"].map(|text| {
             names.push(text.to_owned());
@@ -82,20 +82,12 @@ pub(crate) fn read(
     let calls = calls.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     let operations = operations.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     progress(total, total);
-    assemble(
-        export,
-        title,
-        &connection,
-        &texts,
-        names,
-        (ranges, calls, operations),
-    )
+    assemble(export, title, &texts, names, (ranges, calls, operations))
 }
 
 fn assemble(
     export: &Export,
     title: &str,
-    connection: &rusqlite::Connection,
     texts: &StringTable,
     mut names: Vec<String>,
     (mut ranges, mut calls, operations): (RangesRead, CallsRead, OperationsRead),
@@ -123,7 +115,6 @@ fn assemble(
         has_waits: export.has(&WAITS),
         threads: named_threads(
             export,
-            connection,
             threads.globals(),
             ranges.thread_names,
             texts,
@@ -213,6 +204,11 @@ impl Source<'_> {
         })
     }
 
+    fn thread(&self, threads: &mut Threads, global: i64) -> Result<ThreadIndex, ReportError> {
+        let number = threads.number(global);
+        number.ok_or_else(|| too_many_threads(self.export))
+    }
+
     fn ranges(&self) -> Result<RangesRead, ReportError> {
         const TEXT: usize = 4;
         let mut read = RangesRead::default();
@@ -273,10 +269,7 @@ impl Source<'_> {
                 name,
                 row: u32::try_from(fields.number()).unwrap_or(u32::MAX),
                 payload: payload.map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX)),
-                thread: read
-                    .threads
-                    .number(global)
-                    .ok_or_else(|| too_many_threads(self.export))?,
+                thread: self.thread(&mut read.threads, global)?,
                 style: if across { Style::CrossThread } else { style },
                 source: match fields.optional(12)? {
                     None | Some(0) => 0,
@@ -303,10 +296,7 @@ impl Source<'_> {
                 end,
                 name: self.texts.name(fields.required(4)?),
                 correlation: fields.correlation(3)?,
-                thread: read
-                    .threads
-                    .number(fields.required(2)?)
-                    .ok_or_else(|| too_many_threads(self.export))?,
+                thread: self.thread(&mut read.threads, fields.required(2)?)?,
             });
             Ok(())
         })?;
@@ -320,10 +310,7 @@ impl Source<'_> {
                 start,
                 end,
                 name: self.texts.name(fields.required(3)?),
-                thread: read
-                    .threads
-                    .number(fields.required(2)?)
-                    .ok_or_else(|| too_many_threads(self.export))?,
+                thread: self.thread(&mut read.threads, fields.required(2)?)?,
             });
             Ok(())
         })?;
@@ -343,7 +330,8 @@ impl Source<'_> {
                 read.launches.push(launch);
                 read.launches.len() as u32 - 1
             });
-            self.operation(fields, 4, (Kind::Kernel, name, detail), &mut read)
+            self.operation(fields, 4, (Kind::Kernel, name, detail), &mut read)?;
+            Ok(())
         })?;
         self.rows(&COPIES, |fields| {
             let ends = (fields.optional(11)?, fields.optional(12)?);
@@ -356,9 +344,7 @@ impl Source<'_> {
                 context: context(fields.optional(7)?),
             };
             let detail = read.transfers.len() as u32;
-            let before = read.operations.len();
-            self.operation(fields, 5, (Kind::Copy, copy, detail), &mut read)?;
-            if read.operations.len() > before {
+            if self.operation(fields, 5, (Kind::Copy, copy, detail), &mut read)? {
                 read.transfers.push(transfer);
             }
             Ok(())
@@ -373,30 +359,29 @@ impl Source<'_> {
                 context: context(fields.optional(6)?),
             };
             let detail = read.transfers.len() as u32;
-            let before = read.operations.len();
-            self.operation(fields, 4, (Kind::Set, set, detail), &mut read)?;
-            if read.operations.len() > before {
+            if self.operation(fields, 4, (Kind::Set, set, detail), &mut read)? {
                 read.transfers.push(transfer);
             }
             Ok(())
         })?;
         self.rows(&GRAPHS, |fields| {
-            self.operation(fields, 3, (Kind::Graph, graph, 0), &mut read)
+            self.operation(fields, 3, (Kind::Graph, graph, 0), &mut read)?;
+            Ok(())
         })?;
         Ok(read)
     }
 
-    /// What all tables of a GPU have in common; from `at` on stand process, device, context and stream.
+    /// What all tables of a GPU have in common; from `at` on stand process, device, context and stream. Returns whether it is in the window.
     fn operation(
         &self,
         fields: &Fields<'_>,
         at: usize,
         (kind, name, detail): (Kind, Name, u32),
         read: &mut OperationsRead,
-    ) -> Result<(), ReportError> {
+    ) -> Result<bool, ReportError> {
         let (start, end) = (fields.required(0)?, fields.required(1)?);
         if !self.window.overlaps(start, end) {
-            return Ok(());
+            return Ok(false);
         }
         let stream = Stream {
             process: fields.optional(at)?,
@@ -428,6 +413,6 @@ impl Source<'_> {
             stream,
             kind,
         });
-        Ok(())
+        Ok(true)
     }
 }
