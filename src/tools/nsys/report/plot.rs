@@ -7,7 +7,7 @@ use super::blocks::{Block, least, push_block};
 use super::capture::{Capture, Name};
 use super::interner::Interner;
 use super::on_demand::Schedule;
-use super::tables::AnalysisContext;
+use super::tables::{AnalysisContext, CallKind};
 
 /// Number of points of utilization over time.
 const POINTS: usize = 600;
@@ -189,37 +189,39 @@ fn thread_tracks(
         keys: Interner::default(),
         blocks: Vec::new(),
     };
-    for at in &nesting.order {
-        let level = nesting.level[*at as usize];
-        if level < MAX_DEPTH {
-            let range = &capture.ranges[*at as usize];
-            let key = (range.thread, TrackKind::Ranges, level);
-            let label = labels.number((range.name, range.source));
-            rows.push(key, range.start, range.end, label);
-        }
-    }
     let mut projections: Vec<_> = context.projections().iter().collect();
     projections.sort_by_key(|projected| projected.start);
-    for projected in projections {
-        let range = &capture.ranges[projected.range as usize];
-        let level = nesting.level[projected.range as usize];
+    let ranges = nesting.order.iter().map(|at| {
+        let range = &capture.ranges[*at as usize];
+        (*at, TrackKind::Ranges, range.start, range.end)
+    });
+    let projected = projections
+        .iter()
+        .map(|it| (it.range, TrackKind::Projected, it.start, it.end));
+    for (at, kind, start, end) in ranges.chain(projected) {
+        let level = nesting.level[at as usize];
         if level < MAX_DEPTH {
-            let key = (range.thread, TrackKind::Projected, level);
+            let range = &capture.ranges[at as usize];
             let label = labels.number((range.name, range.source));
-            rows.push(key, projected.start, projected.end, label);
+            rows.push((range.thread, kind, level), start, end, label);
         }
     }
     // In the order of time by thread; the tables of calls have sorted them already.
     let by_thread = context.thread_calls();
     for thread in (0..=u16::MAX).take(capture.threads.len()) {
-        for call in by_thread.cuda(capture, thread) {
-            let key = (thread, TrackKind::CudaCalls, 0);
-            rows.push(key, call.start, call.end, labels.number((call.name, 0)));
-        }
-        for wait in by_thread.system(capture, thread) {
-            let key = (thread, TrackKind::OsCalls, 0);
-            let label = labels.number((wait.name, 0));
-            rows.push(key, wait.start.max(from), wait.end.min(until), label);
+        for (kind, track) in [
+            (CallKind::Cuda, TrackKind::CudaCalls),
+            (CallKind::System, TrackKind::OsCalls),
+        ] {
+            for call in by_thread.of(capture, kind, thread) {
+                let (start, end) = (call.start.max(from), call.end.min(until));
+                rows.push(
+                    (thread, track, 0),
+                    start,
+                    end,
+                    labels.number((call.name, 0)),
+                );
+            }
         }
     }
     let mut found: Vec<_> = rows.keys.keys.into_iter().zip(rows.blocks).collect();

@@ -31,7 +31,7 @@ use super::table::{Columns, Table};
 pub(super) use findings::{is_pageable_async, is_sync_copy};
 use gpu_time::busy_times;
 pub(super) use gpu_time::{BusyTimes, overlap};
-pub(super) use thread_calls::ThreadCalls;
+pub(super) use thread_calls::{CallKind, ThreadCalls};
 
 /// A capture with data for several tables, computed at the first use.
 #[derive(Debug)]

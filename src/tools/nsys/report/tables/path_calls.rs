@@ -8,8 +8,7 @@ use super::super::capture::{Name, ThreadIndex};
 use super::super::critical_path::Segment;
 use super::super::summary_stats::share_of;
 use super::super::table::Table;
-use super::thread_calls::CallKind;
-use super::{AnalysisContext, cuda};
+use super::{AnalysisContext, CallKind, cuda};
 
 /// Time on the path without a call.
 const NO_CALL: &str = "(no traced call)";

@@ -3,14 +3,9 @@
 
 use super::super::capture::{Capture, Name};
 
-/// Calls by thread, as numbers of the capture's lists: there are millions of them.
+/// Calls by kind and thread, as numbers of the capture's lists, by begin: there are millions of them.
 #[derive(Debug)]
-pub(crate) struct ThreadCalls {
-    /// For each thread, its calls of CUDA by begin.
-    cuda: Vec<Vec<u32>>,
-    /// For each thread, its calls of the operating system's libraries by begin.
-    system: Vec<Vec<u32>>,
-}
+pub(crate) struct ThreadCalls([Vec<Vec<u32>>; 2]);
 
 /// What a call belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,56 +29,56 @@ pub(crate) struct ThreadCall {
     pub kind: CallKind,
 }
 
+impl CallKind {
+    /// A call of this kind by its number in the capture.
+    fn call(self, capture: &Capture, at: u32) -> ThreadCall {
+        let (start, end, name) = match self {
+            Self::Cuda => {
+                let call = &capture.calls[at as usize];
+                (call.start, call.end, call.name)
+            }
+            Self::System => {
+                let wait = &capture.waits[at as usize];
+                (wait.start, wait.end, wait.name)
+            }
+        };
+        ThreadCall {
+            start,
+            end,
+            name,
+            kind: self,
+        }
+    }
+}
+
 impl ThreadCalls {
     /// Of a capture.
     pub(crate) fn from_capture(capture: &Capture) -> Self {
-        let threads = capture.threads.len();
-        Self {
-            cuda: by_thread(
-                threads,
-                capture.calls.iter().map(|call| call.thread),
-                |at| capture.calls[at as usize].start,
-            ),
-            system: by_thread(
-                threads,
-                capture.waits.iter().map(|wait| wait.thread),
-                |at| capture.waits[at as usize].start,
-            ),
+        let mut lists = [(); 2].map(|()| vec![Vec::new(); capture.threads.len()]);
+        for (at, call) in (0..).zip(&capture.calls) {
+            lists[CallKind::Cuda as usize][usize::from(call.thread)].push(at);
         }
+        for (at, wait) in (0..).zip(&capture.waits) {
+            lists[CallKind::System as usize][usize::from(wait.thread)].push(at);
+        }
+        for kind in [CallKind::Cuda, CallKind::System] {
+            for list in &mut lists[kind as usize] {
+                // Rows of the database are almost in order, which a stable sort makes use of.
+                list.sort_by_key(|at| kind.call(capture, *at).start);
+            }
+        }
+        Self(lists)
     }
 
-    /// The calls of CUDA by a thread, by begin.
-    pub(crate) fn cuda<'a>(
+    /// The calls of a kind by a thread, by begin.
+    pub(crate) fn of<'a>(
         &'a self,
         capture: &'a Capture,
+        kind: CallKind,
         thread: u16,
     ) -> impl Iterator<Item = ThreadCall> + 'a {
-        self.cuda[usize::from(thread)].iter().map(|at| {
-            let call = &capture.calls[*at as usize];
-            ThreadCall {
-                start: call.start,
-                end: call.end,
-                name: call.name,
-                kind: CallKind::Cuda,
-            }
-        })
-    }
-
-    /// The calls of the operating system's libraries by a thread, by begin.
-    pub(crate) fn system<'a>(
-        &'a self,
-        capture: &'a Capture,
-        thread: u16,
-    ) -> impl Iterator<Item = ThreadCall> + 'a {
-        self.system[usize::from(thread)].iter().map(|at| {
-            let wait = &capture.waits[*at as usize];
-            ThreadCall {
-                start: wait.start,
-                end: wait.end,
-                name: wait.name,
-                kind: CallKind::System,
-            }
-        })
+        let list = &self.0[kind as usize][usize::from(thread)];
+        list.iter().map(move |at| kind.call(capture, *at))
     }
 
     /// The calls of a thread that are in no other, by begin.
@@ -92,8 +87,8 @@ impl ThreadCalls {
         capture: &'a Capture,
         thread: u16,
     ) -> impl Iterator<Item = ThreadCall> + 'a {
-        let mut cuda = self.cuda(capture, thread);
-        let mut system = self.system(capture, thread);
+        let mut cuda = self.of(capture, CallKind::Cuda, thread);
+        let mut system = self.of(capture, CallKind::System, thread);
         let mut next = [cuda.next(), system.next()];
         let mut end = i64::MIN;
         std::iter::from_fn(move || {
@@ -115,20 +110,4 @@ impl ThreadCalls {
             }
         })
     }
-}
-
-fn by_thread(
-    threads: usize,
-    of_events: impl Iterator<Item = u16>,
-    start: impl Fn(u32) -> i64,
-) -> Vec<Vec<u32>> {
-    let mut lists: Vec<Vec<u32>> = vec![Vec::new(); threads];
-    for (at, thread) in (0..).zip(of_events) {
-        lists[usize::from(thread)].push(at);
-    }
-    for list in &mut lists {
-        // Rows of the database are almost in order, which a stable sort makes use of.
-        list.sort_by_key(|at| start(*at));
-    }
-    lists
 }
