@@ -87,22 +87,28 @@ fn groups<'d, T: PartialEq>(
     groups
 }
 
-fn batches(digests: &[ReportSummary]) -> Option<String> {
-    let groups = groups(digests, |digest| digest.workload.batch_size);
-    let each = groups
-        .iter()
-        .map(|(size, titles)| format!("up to {size} frames in {}", titles.join(", ")));
+/// The values of reports that differ, each with the titles of its reports.
+fn differing<'d, T: PartialEq>(
+    digests: &'d [ReportSummary],
+    what: &str,
+    value: impl Fn(&'d ReportSummary) -> Option<T>,
+    text: impl Fn(T) -> String,
+) -> Option<String> {
+    let groups = groups(digests, value).into_iter();
+    let each = groups.map(|(value, titles)| format!("{} in {}", text(value), titles.join(", ")));
     let each: Vec<String> = each.collect();
-    (each.len() > 1).then(|| format!("batches: {}", each.join(", ")))
+    (each.len() > 1).then(|| format!("{what}: {}", each.join(", ")))
+}
+
+fn batches(digests: &[ReportSummary]) -> Option<String> {
+    let size = |digest: &ReportSummary| digest.workload.batch_size;
+    let text = |size| format!("up to {size} frames");
+    differing(digests, "batches", size, text)
 }
 
 fn sources(digests: &[ReportSummary]) -> Option<String> {
-    let groups = groups(digests, |digest| Some(&digest.workload.sources));
-    let each = groups
-        .iter()
-        .map(|(names, titles)| format!("{} in {}", listed(names), titles.join(", ")));
-    let each: Vec<String> = each.collect();
-    (each.len() > 1).then(|| format!("sources: {}", each.join(", ")))
+    let names = |digest: &'_ ReportSummary| Some(digest.workload.sources.clone());
+    differing(digests, "sources", names, |names| listed(&names))
 }
 
 fn networks(one: &ReportSummary, other: &ReportSummary) -> Option<String> {
