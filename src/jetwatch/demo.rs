@@ -213,8 +213,7 @@ fn choose_precision(config: &mut Config, spec: &ModelSpec) -> anyhow::Result<()>
         trial.sources = Config::for_source(SCENE, None)?.sources;
         trial.detector.precision = Some(file.precision.clone());
         trial.detector.workers = 1;
-        let factory = synthetic_factory();
-        let alone = jetwatch_bench::bench_detector(&trial, 4, 4, TRIAL_FRAMES, Some(&factory))?;
+        let alone = jetwatch_bench::bench_detector(&trial, 4, 4, TRIAL_FRAMES)?;
         reported.push(format!(
             "{} {:.1} ms",
             file.precision, alone.cpu_ms_per_frame

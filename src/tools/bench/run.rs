@@ -246,9 +246,8 @@ fn run_stage(
     let observer = SystemObserver::start(&args.root, None);
     let (cpu, counters) = (process_usage().cpu, CpuCounters::read(&args.root));
     let preload = usize::from(args.preload);
-    let factory = jetwatch_traffic::synthetic_factory();
     let recorder = Recorder::with_trace(Some(trace.clone()));
-    let frames = bench_stage(config, part, preload, budget, &recorder, Some(&factory))?;
+    let frames = bench_stage(config, part, preload, budget, &recorder)?;
     let cpu = process_usage().cpu.saturating_sub(cpu);
     let occupancy = Occupancy::between(&counters, &CpuCounters::read(&args.root));
     let meta = observer.finish(args, None);

@@ -10,16 +10,19 @@ use std::time::{Duration, Instant, SystemTime};
 use jetwatch_config::{Config, SourceConfig, SourceUri};
 use jetwatch_detect::{self as detect, DetectorFactory};
 use jetwatch_pipeline::{
-    PipelineError, SINK_CLOSE_TIMEOUT, embedded_broker, join, needs_gstreamer, preload_frames,
-    spawn, start_sinks,
+    PipelineError, SINK_CLOSE_TIMEOUT, embedded_broker, needs_gstreamer, preload_frames,
+    start_sinks,
 };
 use jetwatch_publish::Publication;
-use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext, SyntheticFactory};
-use jetwatch_telemetry::{Heartbeats, Level, Recorder, Stage, StopToken};
+use jetwatch_source::{self as source, Flow, FrameHandler, SourceContext};
+use jetwatch_telemetry::{Heartbeats, Level, Recorder, Stage};
 use jetwatch_track::{TrackEventGenerator, Tracker};
+use jetwatch_traffic::synthetic_factory;
 use jetwatch_types::{
     Classes, Detection, Frame, FrameMeta, Size, SourceId, Track, TrackEvent, TrackState,
 };
+
+use super::detector_only::{Detectors, RunLimit};
 
 /// Interval at which sources are checked for their end.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -39,42 +42,6 @@ pub enum BenchStage {
     Publish,
 }
 
-/// Limits of a run; it ends with the first one that is reached.
-pub(crate) struct RunLimit {
-    frames: AtomicU64,
-    until: Option<Duration>,
-    stop: StopToken,
-}
-
-impl RunLimit {
-    /// At most `frames` frames, for at most `duration`, until `stop`.
-    pub(crate) fn new(frames: Option<u64>, duration: Option<Duration>, stop: StopToken) -> Self {
-        Self {
-            frames: AtomicU64::new(frames.unwrap_or(u64::MAX)),
-            until: duration,
-            stop,
-        }
-    }
-
-    /// Takes up to `max` frames of the limit; zero: it is reached.
-    fn reserve(&self, max: usize, started: Instant) -> usize {
-        if self.is_over(started) {
-            return 0;
-        }
-        let most = max as u64;
-        let before = self
-            .frames
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
-                Some(left.saturating_sub(most))
-            });
-        before.unwrap_or_default().min(most) as usize
-    }
-
-    fn is_over(&self, started: Instant) -> bool {
-        self.stop.is_stopped() || self.until.is_some_and(|until| started.elapsed() >= until)
-    }
-}
-
 /// Runs the stage `part` of the pipeline that `config` describes, until `budget` is reached. `preload` frames of the first source
 /// are used in turn, forwards and backwards, so that objects do not jump. `recorder` gets the times of the stage. Returns the number
 /// of frames processed.
@@ -87,36 +54,27 @@ pub(crate) fn bench_stage(
     preload: usize,
     budget: RunLimit,
     recorder: &Recorder,
-    synthetic: Option<&SyntheticFactory>,
 ) -> Result<u64, PipelineError> {
     if part == BenchStage::Scale || config.sources.iter().any(needs_gstreamer) {
         source::gst::init(&config.log.gst_debug)?;
     }
-    let of_detector = match part {
-        BenchStage::Detect => recorder.clone(),
-        // The detector is not measured.
-        _ => Recorder::default(),
-    };
-    let prepared = Arc::new(detect::load(&config.detector, &of_detector)?);
+    // The detector is not measured, but for its own stage.
+    let unmeasured = Recorder::default();
+    let prepared = || detect::load(&config.detector, &unmeasured);
+    let detected = || DetectedFrames::collect(Detectors::load(config, preload, &unmeasured)?);
     match part {
-        BenchStage::Decode => {
-            bench_sources(&config.sources, &prepared, budget, recorder, synthetic)
-        }
+        BenchStage::Decode => bench_sources(&config.sources, &prepared()?, budget, recorder),
         BenchStage::Scale => {
-            let still = [static_source(&config.sources[0], &prepared, synthetic)?];
-            bench_sources(&still, &prepared, budget, recorder, synthetic)
+            let prepared = prepared()?;
+            let still = [static_source(&config.sources[0], &prepared)?];
+            bench_sources(&still, &prepared, budget, recorder)
         }
         BenchStage::Detect => {
-            bench_workers(config, &prepared, preload, budget, recorder, synthetic)
+            let detectors = Detectors::load(config, preload, recorder)?;
+            Ok(detectors.run(vec![budget], recorder)?.frames)
         }
-        BenchStage::Track => Ok(
-            DetectedFrames::collect(config, &prepared, preload, synthetic)?
-                .track(config, &budget, recorder),
-        ),
-        BenchStage::Publish => {
-            let detected = DetectedFrames::collect(config, &prepared, preload, synthetic)?;
-            detected.publish(config, prepared.classes(), &budget, recorder)
-        }
+        BenchStage::Track => Ok(detected()?.track(config, &budget, recorder)),
+        BenchStage::Publish => detected()?.publish(config, &budget, recorder),
     }
 }
 
@@ -124,9 +82,8 @@ pub(crate) fn bench_stage(
 fn static_source(
     source: &SourceConfig,
     prepared: &DetectorFactory,
-    synthetic: Option<&SyntheticFactory>,
 ) -> Result<SourceConfig, PipelineError> {
-    let first = preload_frames(source, prepared, 1, synthetic)?;
+    let first = preload_frames(source, prepared, 1, Some(&synthetic_factory()))?;
     let Size { width, height } = first[0].meta.source_size;
     let elements = format!(
         "videotestsrc num-buffers=1 ! video/x-raw,format=NV12,width={width},height={height},framerate=30/1 ! imagefreeze"
@@ -163,7 +120,6 @@ fn bench_sources(
     prepared: &DetectorFactory,
     budget: RunLimit,
     recorder: &Recorder,
-    synthetic: Option<&SyntheticFactory>,
 ) -> Result<u64, PipelineError> {
     let started = Instant::now();
     let stop = budget.stop.clone();
@@ -179,7 +135,7 @@ fn bench_sources(
         let context = SourceContext {
             id: SourceId(index),
             recorder: recorder.clone(),
-            synthetic: synthetic.cloned(),
+            synthetic: Some(synthetic_factory()),
             ..SourceContext::standalone(
                 &source.name,
                 prepared.input_size(),
@@ -208,58 +164,6 @@ fn bench_sources(
     Ok(done.load(Ordering::Acquire))
 }
 
-fn bench_workers(
-    config: &Config,
-    prepared: &Arc<DetectorFactory>,
-    preload: usize,
-    budget: RunLimit,
-    recorder: &Recorder,
-    synthetic: Option<&SyntheticFactory>,
-) -> Result<u64, PipelineError> {
-    let preloaded = Arc::new(preload_frames(
-        &config.sources[0],
-        prepared,
-        preload,
-        synthetic,
-    )?);
-    let size = config.detector.batch_size.min(preloaded.len());
-    let (budget, done) = (Arc::new(budget), Arc::new(AtomicU64::new(0)));
-    // No worker begins before every detector is loaded.
-    let ready = Arc::new(std::sync::Barrier::new(config.detector.workers));
-    let mut threads = Vec::new();
-    for index in 0..config.detector.workers {
-        let (prepared, preloaded, recorder) = (
-            Arc::clone(prepared),
-            Arc::clone(&preloaded),
-            recorder.clone(),
-        );
-        let (budget, done, ready) = (Arc::clone(&budget), Arc::clone(&done), Arc::clone(&ready));
-        threads.push(spawn(&format!("detect-{index}"), move || {
-            let made = prepared.create(index);
-            ready.wait();
-            let mut detector = made?;
-            let started = Instant::now();
-            let mut results = Vec::new();
-            let mut at = index * size % preloaded.len();
-            loop {
-                let count = budget.reserve(size, started);
-                if count == 0 {
-                    return Ok(());
-                }
-                at = if at + count > preloaded.len() { 0 } else { at };
-                let whole = recorder.batch(Level::Detect, count);
-                detector.detect(&preloaded[at..at + count], &mut results)?;
-                drop(whole);
-                done.fetch_add(count as u64, Ordering::AcqRel);
-                at += count;
-            }
-        })?);
-    }
-    let ended: Vec<Result<(), detect::DetectError>> = threads.into_iter().map(join).collect();
-    ended.into_iter().collect::<Result<Vec<()>, _>>()?;
-    Ok(done.load(Ordering::Acquire))
-}
-
 /// The detections on the preloaded frames.
 struct DetectedFrames {
     frames: Vec<(FrameMeta, Vec<Detection>)>,
@@ -268,24 +172,18 @@ struct DetectedFrames {
 }
 
 impl DetectedFrames {
-    fn collect(
-        config: &Config,
-        prepared: &DetectorFactory,
-        preload: usize,
-        synthetic: Option<&SyntheticFactory>,
-    ) -> Result<Self, PipelineError> {
-        let preloaded = preload_frames(&config.sources[0], prepared, preload, synthetic)?;
-        let mut detector = prepared.create(0)?;
-        let mut frames = Vec::with_capacity(preloaded.len());
+    fn collect(detectors: Detectors<'_>) -> Result<Self, PipelineError> {
+        let mut detector = detectors.prepared.create(0)?;
+        let mut frames = Vec::with_capacity(detectors.frames.len());
         let mut results = Vec::new();
-        for frame in &preloaded {
+        for frame in detectors.frames.iter() {
             let one: &[Frame] = std::slice::from_ref(frame);
             detector.detect(one, &mut results)?;
             frames.push((frame.meta, results.pop().unwrap_or_default()));
         }
         Ok(Self {
             frames,
-            classes: Arc::clone(prepared.classes()),
+            classes: Arc::clone(detectors.prepared.classes()),
         })
     }
 
@@ -330,13 +228,13 @@ impl DetectedFrames {
     fn publish(
         &self,
         config: &Config,
-        classes: &Classes,
         budget: &RunLimit,
         recorder: &Recorder,
     ) -> Result<u64, PipelineError> {
         // Kept until the sinks are closed.
         let broker = embedded_broker(config)?;
-        let mut sinks = start_sinks(config, classes, broker.as_ref(), &Heartbeats::default())?;
+        let heartbeats = Heartbeats::default();
+        let mut sinks = start_sinks(config, &self.classes, broker.as_ref(), &heartbeats)?;
         let output = self.track_output(config);
         let source = &config.sources[0].name;
         let (started, mut done) = (Instant::now(), 0);

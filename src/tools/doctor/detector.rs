@@ -316,13 +316,7 @@ fn measure_speed(
         Backend::TensorRt => TIMED_FRAMES,
         _ => TIMED_FRAMES_ONNX,
     };
-    let alone = bench_detector(
-        &config,
-        PRELOADED,
-        WARMUP_FRAMES,
-        frames,
-        Some(&synthetic_factory()),
-    )?;
+    let alone = bench_detector(&config, PRELOADED, WARMUP_FRAMES, frames)?;
     let gpu: Vec<String> = alone
         .stages
         .iter()
