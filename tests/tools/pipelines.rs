@@ -132,6 +132,12 @@ fn load(recipe: &mut Recipe, cores: usize, foreign: f64, own: f64) {
     recipe.run["occupancy"] = occupancy(cores, cores, own, foreign);
 }
 
+/// The network on a DLA, while the GPU is busy for this share of the time.
+fn on_dla(recipe: &mut Recipe, busy: f64) {
+    recipe.gpu = Some(busy);
+    recipe.meta["versions"]["detector"] = json!("tensorrt, yolox in int8 (Orin, DLA 0)");
+}
+
 const CAMERA: &[&str] = &["waits_for_sources"];
 const NETWORK: &[&str] = &["network_on_cpu"];
 const FULL: &[&str] = &["network_on_full_cpu"];
@@ -165,6 +171,11 @@ const CAMERAS: &[(&str, Change, &[&str], &str)] = &[
         r.output("record", "frames", 300, 0, 9_900.0);
         r.set(&[("render", 0.4), ("encode", 0.55)]);
     }, &["recorded_frames_lost", "rendering_limit"], "record lost 300 of 1000 frames"),
+    ("recording, slow encoder in hardware", |r| {
+        r.output("record", "frames", 300, 0, 9_900.0);
+        r.set(&[("render", 0.4), ("encode", 0.55)]);
+        r.run["recording"] = json!({"path": "a.mp4", "encoder": "nvv4l2h264enc"});
+    }, &["recorded_frames_lost", "rendering_limit"], "omit --record, record fewer sources, or make the images smaller at the camera\""),
     ("recording, all frames", |r| { r.output("record", "frames", 0, 0, 900.0); r.set(&[("render", 0.05), ("encode", 0.04)]); }, CAMERA, "no stage"),
     ("clips, slow disk", |r| r.output("media", "files and images", 80, 0, 9_000.0), &["clip_images_lost"], "media lost 80"),
     ("snapshots of 4K", |r| r.output("snapshot", "pictures", 40, 0, 9_800.0), &["snapshots_left_out"], "record.snapshots.max_width"),
@@ -272,6 +283,12 @@ const FILES: &[(&str, Change, &[&str], &str)] = &[
     ("file, memory bandwidth taken by others", |r| { load(r, 4, 1.0, 1.0); r.run["occupancy"]["core_wait"] = json!(0.0); }, &["cpu_taken", "network_on_cpu"], "compare the CPU time of a frame"),
     ("file, run of an earlier version", |r| r.run["occupancy"] = Value::Null, NETWORK, "idle cores"),
     ("file, network on a GPU", |r| r.gpu = Some(0.97), &["gpu_saturated"], "only the model can be faster"),
+    ("file, network on a DLA", |r| on_dla(r, 0.97), &["network_on_dla"], "run it on the GPU (without detector.tensorrt.dla)"),
+    ("file, network on a DLA, an idle GPU", |r| on_dla(r, 0.05), &["network_on_dla"], "workers share one DLA core"),
+    ("file, network on a DLA, slow boxes", |r| {
+        on_dla(r, 0.05);
+        r.set(&[("infer", 0.1), ("decode", 0.85)]);
+    }, &["decode_limit"], "\"CPU-bound in decode"),
     ("file, slow disk", |r| r.set(&[("batch", 0.9), ("infer", 0.05), ("enqueue", 0.0)]), &["reading_limit"], "faster disk"),
     ("file, slow decoder", |r| r.set(&[("batch", 0.6), ("infer", 0.3), ("enqueue", 0.0), ("video_decode", 0.93)]), &["video_decode_limit"], "decoder_threads"),
     ("file, slow scaling", |r| r.set(&[("batch", 0.6), ("infer", 0.3), ("enqueue", 0.0), ("scale", 0.88)]), &["scale_limit"], "sources[].scaling"),

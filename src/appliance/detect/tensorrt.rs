@@ -41,6 +41,8 @@ pub struct TensorRtModel {
     slots: usize,
     engine: Arc<Engine>,
     device: Arc<Device>,
+    /// The DLA core that runs the engine; `None`: the GPU.
+    dla: Option<u32>,
     plan: Plan,
     /// Types and shapes of the outputs of a run of all slots, in the layout's order.
     shapes: Vec<RunShape>,
@@ -137,6 +139,7 @@ impl TensorRtModel {
             slots,
             engine,
             device: Arc::clone(device),
+            dla: file.dla,
             shapes,
             path: file.path.to_owned(),
             ready: Mutex::default(),
@@ -190,9 +193,14 @@ impl TensorRtModel {
         &self.precision
     }
 
-    /// The GPU's name.
-    pub fn runs_on(&self) -> &str {
-        self.device.name()
+    /// The GPU's name, with the DLA core that runs the engine.
+    #[must_use]
+    pub fn runs_on(&self) -> String {
+        let gpu = self.device.name();
+        match self.dla {
+            Some(core) => format!("{gpu}, DLA {core}"),
+            None => gpu.to_owned(),
+        }
     }
 
     /// Maximum number of frames in one run of the engine.

@@ -224,6 +224,7 @@ impl Pipeline {
             .map(|recording| (recording.report, recording.failure))
             .unzip();
         let mut report = self.shared.stats.report(messages);
+        report.detector = self.detector_description;
         report.set_outputs(outputs, recorded);
         Outcome {
             report,

@@ -25,6 +25,8 @@ pub struct RunReport {
     pub fps: f64,
     /// Frames per second of inference only: frames per second of inference time, times the workers.
     pub inference_fps: f64,
+    /// Backend, model, precision and device of the detector, as text.
+    pub detector: String,
     /// Detector workers.
     pub workers: usize,
     /// Most frames of a batch.

@@ -411,6 +411,7 @@ impl StatsCollector {
             warmup_frames: state.base.frames,
             fps: per_second(frames, seconds),
             inference_fps: self.inference_fps(&state.base, &now),
+            detector: String::new(),
             workers: self.workers,
             batch_size: self.batch.size,
             batch_timeout_ms: self.batch.timeout.as_secs_f64() * 1e3,

@@ -25,6 +25,8 @@ pub(crate) struct Rule {
     cause: Cause,
     /// Remedy.
     pub advice: &'static str,
+    /// Remedy where an encoder in hardware is used already, if it is another one.
+    encoded_in_hardware: Option<&'static str>,
     /// Keys of the configuration to change, with blanks between them.
     pub keys: &'static str,
     /// Stages that it explains where one of them limits the pipeline; empty: it is about something else.
@@ -49,6 +51,7 @@ impl Rule {
         name: "",
         cause: Cause::Varies(|_| None),
         advice: "",
+        encoded_in_hardware: None,
         keys: "",
         stages: &[],
     };
@@ -100,13 +103,14 @@ pub struct Finding {
 /// time are known, but no path through the stages, the largest comes last.
 pub(crate) fn advise(metrics: &CaptureMetrics) -> Vec<Finding> {
     let limit = metrics.limit.map(|limit| limit.stage);
+    let in_hardware = metrics.run.encodes_in_hardware();
     let findings = rules().filter_map(|rule| {
         let (text, numbers) = rule.evaluate(metrics)?;
         Some(Finding {
             rule: rule.name,
             text,
             evidence: numbers,
-            advice: rule.advice,
+            advice: (rule.encoded_in_hardware.filter(|_| in_hardware)).unwrap_or(rule.advice),
             keys: split(rule.keys),
             stage: limit.filter(|limit| rule.explains(*limit)).map(Stage::name),
         })

@@ -13,7 +13,7 @@ use jetwatch_telemetry::{Stage, thread_names};
 
 use super::capture::{Capture, ThreadIndex};
 use super::gpu_projection::{Nesting, Projected};
-use super::stages::{DETECTOR_STAGES, Group, StageNames, TRACK_STAGES};
+use super::stages::{DETECTOR_STAGES, Group, SATURATED, StageNames, TRACK_STAGES};
 use super::summary_stats::share_of;
 use super::table::Table;
 
@@ -118,9 +118,6 @@ const ENDS: [&[Stage]; 3] = [
 
 /// Stages of threads that the pipeline does not wait for, by kind of thread: the working ones.
 const ASYNCHRONOUS: [&[Stage]; 2] = [&[Stage::Secondary], &[Stage::Render, Stage::Encode]];
-
-/// Share of its time from which such a thread limits its own results.
-const SATURATED: f64 = 0.8;
 
 impl CriticalPath {
     /// Of a capture's ranges in jetwatch's domain; without stages where there are none.

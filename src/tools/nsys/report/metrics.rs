@@ -68,8 +68,6 @@ pub(crate) struct CaptureMetrics {
     pub detector_shares: Vec<(Stage, f64)>,
     /// Whether these detectors ran on a GPU.
     pub timed_on_gpu: bool,
-    /// Whether a script takes the place of the network.
-    pub is_scripted: bool,
     /// What the run states of the machine, of latency, and of its outputs.
     pub run: RunNotes,
 }

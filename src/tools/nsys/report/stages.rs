@@ -42,6 +42,9 @@ pub(super) const DETECTOR_STAGES: [Stage; 3] = [Stage::Tensor, Stage::Infer, Sta
 /// Stages of the tracking thread.
 pub(super) const TRACK_STAGES: [Stage; 2] = [Stage::Track, Stage::Publish];
 
+/// Share of its time from which a secondary network or the recording limits its own results.
+pub(super) const SATURATED: f64 = 0.8;
+
 /// Ranges around a wait for frames or crops and the work on them.
 const WRAPPERS: [&str; 2] = ["detect_batch", "secondary_batch"];
 

@@ -3,7 +3,7 @@
 
 use jetwatch_telemetry::Stage;
 
-use super::rules::{DECODE_ADVICE, DECODE_KEYS, TENSOR_ADVICE, TENSOR_KEYS};
+use super::rules::{DECODE_ADVICE, DECODE_KEYS, DLA_ADVICE, DLA_KEYS, TENSOR_ADVICE, TENSOR_KEYS};
 use super::{Finding, percent, split};
 use crate::report::metrics::CaptureMetrics;
 
@@ -13,6 +13,7 @@ const RULE: &str = "stage_shares";
 /// What is said of a stage: the subject of the sentence, the remedy, and keys.
 fn advice(stage: Stage, metrics: &CaptureMetrics) -> Option<[&'static str; 3]> {
     Some(match stage {
+        Stage::Infer if metrics.run.is_on_dla() => ["inference is", DLA_ADVICE, DLA_KEYS],
         Stage::Infer if metrics.timed_on_gpu => [
             "inference is",
             "use INT8 or FP16, a smaller model or input, or another batch size (--sweep detector.batch_size=1,2,4,8)",
@@ -43,7 +44,7 @@ fn advice(stage: Stage, metrics: &CaptureMetrics) -> Option<[&'static str; 3]> {
 pub(super) fn finding(metrics: &CaptureMetrics) -> Option<Finding> {
     let shares = &metrics.detector_shares;
     // A script is no network that could be faster.
-    let is_script = |stage: Stage| metrics.is_scripted && stage == Stage::Infer;
+    let is_script = |stage: Stage| metrics.run.is_scripted() && stage == Stage::Infer;
     let (stage, share) = *shares.first().filter(|(stage, _)| !is_script(*stage))?;
     let [subject, advice, keys] = advice(stage, metrics)?;
     let each: Vec<String> = shares

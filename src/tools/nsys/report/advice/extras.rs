@@ -45,6 +45,9 @@ pub(super) const RENDERING: Rule = Rule {
         })
     }),
     advice: "omit --record, record fewer sources, make the images smaller at the camera, or encode in hardware",
+    encoded_in_hardware: Some(
+        "omit --record, record fewer sources, or make the images smaller at the camera",
+    ),
     keys: "sources sources[].uri",
     stages: &[Stage::Render, Stage::Encode],
 };
@@ -82,6 +85,7 @@ pub(super) const CORES: Rule = Rule {
     advice: "use fewer threads than cores: fewer workers or threads per worker, software decoders with fewer threads; or move other programs to other cores (CPUAffinity in a unit of systemd)",
     keys: "detector.workers detector.threads_per_worker sources[].decoder_threads",
     stages: &Stage::ALL,
+    ..Rule::PLAIN
 };
 
 /// Share of the objects without a crop from which they are reported.

@@ -49,4 +49,5 @@ pub(super) const BATCH_LATENCY: Rule = Rule {
     advice: "make batches no larger than the number of live sources of the same rate: detector.batch_size 1 for one camera; larger ones give no more frames, as the cameras set the pace",
     keys: "detector.batch_size detector.batch_timeout_ms",
     stages: &[Stage::Batch, Stage::Input],
+    ..Rule::PLAIN
 };

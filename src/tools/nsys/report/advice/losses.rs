@@ -102,9 +102,12 @@ pub(super) const LOSSES: &[Rule] = &[
     lost("webhook_events_lost", &[thread_names::WEBHOOK], "events for a webhook are lost: its endpoint is too slow, or refuses them",
         "make the endpoint answer faster, choose fewer events for it, or keep them longer in its spool",
         "publish.webhooks[].events publish.webhooks[].timeout_s publish.webhooks[].spool"),
-    lost("recorded_frames_lost", &[thread_names::RECORD], "frames are missing in the recording: drawing and encoding are too slow",
-        "record fewer sources, make the images smaller at the camera, or encode in hardware",
-        "sources sources[].uri"),
+    Rule {
+        encoded_in_hardware: Some("record fewer sources, or make the images smaller at the camera"),
+        ..lost("recorded_frames_lost", &[thread_names::RECORD], "frames are missing in the recording: drawing and encoding are too slow",
+            "record fewer sources, make the images smaller at the camera, or encode in hardware",
+            "sources sources[].uri")
+    },
     lost("clip_images_lost", &[thread_names::MEDIA], "images are missing in clips: the disk is too slow",
         "write to a faster disk, or record fewer sources",
         "record.folder record.clips record.continuous"),
@@ -145,5 +148,6 @@ pub(super) const LOSSES: &[Rule] = &[
         advice: SECONDARY_ADVICE,
         keys: SECONDARY_KEYS,
         stages: &[Stage::Secondary],
+        ..Rule::PLAIN
     },
 ];

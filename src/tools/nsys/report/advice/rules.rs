@@ -27,6 +27,9 @@ pub(super) const DECODE_KEYS: &str = "detector.score_threshold detector.classes 
 pub(super) const TENSOR_ADVICE: &str =
     "use TensorRT, which makes tensors on the GPU, or add one detector";
 pub(super) const TENSOR_KEYS: &str = "detector.backend detector.workers";
+pub(super) const DLA_ADVICE: &str = "run it on the GPU (without detector.tensorrt.dla), use INT8, a smaller model or input, or skip frames; workers share one DLA core, so that more of them do not help";
+pub(super) const DLA_KEYS: &str =
+    "detector.tensorrt.dla detector.precision detector.model detector.interval";
 
 /// Rules before those for a stage at its limit.
 pub(super) const FIRST: &[Rule] = &[
@@ -36,12 +39,14 @@ pub(super) const FIRST: &[Rule] = &[
             "the GPU is saturated: only the model can be faster",
             |metrics| {
                 let busy = metrics.gpu_busy.filter(|busy| *busy >= GPU_FULL)?;
+                let busy = Some(busy).filter(|_| !metrics.run.is_on_dla())?;
                 Some(format!("it was busy for {} of the time", percent(busy)))
             },
         ),
         advice: "use INT8 or FP16, a smaller model or input, or fewer frames",
         keys: "detector.precision detector.model",
         stages: &[Stage::Infer],
+        ..Rule::PLAIN
     },
     extras::CORES,
     latency::BATCH_LATENCY,
@@ -69,6 +74,7 @@ pub(super) const OTHERS: &[Rule] = &[
         advice: DECODE_ADVICE,
         keys: DECODE_KEYS,
         stages: &[Stage::Decode],
+        ..Rule::PLAIN
     },
     Rule {
         name: "tensor_limit",
@@ -76,6 +82,7 @@ pub(super) const OTHERS: &[Rule] = &[
         advice: TENSOR_ADVICE,
         keys: TENSOR_KEYS,
         stages: &[Stage::Tensor],
+        ..Rule::PLAIN
     },
     Rule {
         name: "too_few_detectors",
@@ -91,6 +98,7 @@ pub(super) const OTHERS: &[Rule] = &[
         advice: "add one detector, so that one infers while others copy and decode",
         keys: "detector.workers",
         stages: &[Stage::Infer, Stage::Tensor, Stage::Decode],
+        ..Rule::PLAIN
     },
     Rule {
         name: "launch_limit",
@@ -105,6 +113,19 @@ pub(super) const OTHERS: &[Rule] = &[
         advice: "use larger batches",
         keys: "detector.batch_size",
         stages: &[Stage::Infer],
+        ..Rule::PLAIN
+    },
+    Rule {
+        name: "network_on_dla",
+        cause: Cause::Found("the network runs on a DLA and is the limit", |metrics| {
+            let share = percent(metrics.shares[Stage::Infer]);
+            let is_limit = metrics.run.is_on_dla() && is_infer_limit(metrics);
+            is_limit.then(|| format!("{share} of the detectors' time went into infer, on {}", metrics.run.detector))
+        }),
+        advice: DLA_ADVICE,
+        keys: DLA_KEYS,
+        stages: &[Stage::Infer],
+        ..Rule::PLAIN
     },
     Rule {
         name: "network_on_cpu",
@@ -114,15 +135,17 @@ pub(super) const OTHERS: &[Rule] = &[
         advice: "run it on a GPU, use a smaller or INT8 model, or use idle cores",
         keys: "detector.backend detector.onnx_provider detector.precision detector.workers",
         stages: &[Stage::Infer],
+        ..Rule::PLAIN
     },
     Rule {
         name: "scripted_detector",
         cause: Cause::Found("the scripted detector is the limit: it takes the time that its script says", |metrics| {
-            (metrics.is_scripted && is_infer_limit(metrics)).then(|| network_share(metrics))
+            (metrics.run.is_scripted() && is_infer_limit(metrics)).then(|| network_share(metrics))
         }),
         advice: "measure with a model; a script shows what the rest of the pipeline does",
         keys: "detector.backend detector.model",
         stages: &[Stage::Infer],
+        ..Rule::PLAIN
     },
     Rule {
         name: "network_on_full_cpu",
@@ -136,6 +159,7 @@ pub(super) const OTHERS: &[Rule] = &[
         advice: "run it on a GPU, use a smaller or INT8 model, or skip frames; more workers do not help",
         keys: "detector.backend detector.onnx_provider detector.precision detector.model detector.interval",
         stages: &[Stage::Infer],
+        ..Rule::PLAIN
     },
     Rule {
         name: "tracking_limit",
@@ -146,6 +170,7 @@ pub(super) const OTHERS: &[Rule] = &[
         advice: "use greedy matching, and raise the score threshold of the tracker",
         keys: "tracker.association tracker.min_new_track_score",
         stages: &[Stage::Track],
+        ..Rule::PLAIN
     },
     Rule {
         name: "publishing_waits_for_disk",
@@ -156,6 +181,7 @@ pub(super) const OTHERS: &[Rule] = &[
         advice: "write to a faster disk, write less often, or omit the tracks of every frame",
         keys: "publish.json_lines.path publish.update_interval_ms publish.detections",
         stages: &[Stage::Publish],
+        ..Rule::PLAIN
     },
     Rule {
         name: "publishing_limit",
@@ -166,6 +192,7 @@ pub(super) const OTHERS: &[Rule] = &[
         advice: "publish less often, and omit the tracks of every frame",
         keys: "publish.update_interval_ms publish.detections",
         stages: &[Stage::Publish],
+        ..Rule::PLAIN
     },
     Rule {
         name: "pageable_copies",
@@ -195,9 +222,10 @@ fn is_infer_limit(metrics: &CaptureMetrics) -> bool {
         || is_detector_limit(metrics) && metrics.shares[Stage::Infer] >= BOTTLENECK
 }
 
-/// Whether the network is the limit and no GPU ran it. A scripted detector is no network.
+/// Whether the network is the limit and neither a GPU nor a DLA ran it. A scripted detector is no network.
 fn is_network_on_cpu(metrics: &CaptureMetrics) -> bool {
-    metrics.gpu_busy.is_none() && is_infer_limit(metrics) && !metrics.is_scripted
+    let is_elsewhere = metrics.run.is_scripted() || metrics.run.is_on_dla();
+    metrics.gpu_busy.is_none() && is_infer_limit(metrics) && !is_elsewhere
 }
 
 fn network_share(metrics: &CaptureMetrics) -> String {
@@ -233,8 +261,10 @@ fn track_share(metrics: &CaptureMetrics, stage: Stage) -> Option<String> {
     is_limit.then(|| percent(share))
 }
 
+/// Share of the time in which the GPU had nothing to do; `None` where it is not to run the network.
 fn idle(metrics: &CaptureMetrics) -> Option<f64> {
-    metrics.gpu_busy.map(|busy| 1.0 - busy)
+    let busy = metrics.gpu_busy.filter(|_| !metrics.run.is_on_dla());
+    busy.map(|busy| 1.0 - busy)
 }
 
 fn idle_text(metrics: &CaptureMetrics) -> String {

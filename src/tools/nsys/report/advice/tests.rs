@@ -211,6 +211,15 @@ const CASES: &[(&str, Change, &str, Change)] = &[
         },
     ),
     (
+        "network_on_dla",
+        |metrics| {
+            metrics.run.detector = "tensorrt, yolox in int8 (Orin, DLA 0)".to_owned();
+            (metrics.gpu_busy, metrics.shares[Stage::Infer]) = (Some(0.95), 0.9);
+        },
+        "90 % of the detectors' time went into infer, on tensorrt, yolox in int8 (Orin, DLA 0)",
+        |metrics| metrics.shares[Stage::Infer] = 0.9,
+    ),
+    (
         "network_on_cpu",
         |metrics| (metrics.gpu_busy, metrics.shares[Stage::Infer]) = (None, 0.9),
         "90 % of the detectors' time went into infer",
@@ -220,7 +229,7 @@ const CASES: &[(&str, Change, &str, Change)] = &[
         "scripted_detector",
         |metrics| {
             (metrics.gpu_busy, metrics.shares[Stage::Infer]) = (None, 0.9);
-            metrics.is_scripted = true;
+            metrics.run.detector = "scripted, truth".to_owned();
         },
         "the scripted detector is the limit",
         |metrics| (metrics.gpu_busy, metrics.shares[Stage::Infer]) = (None, 0.9),

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{CaptureMetrics, Limit, Rendering, RunNotes, SecondaryBatches, StageShares, UnitLoads};
 use crate::report::critical_path::InputKind;
-use crate::report::stages::{DETECTOR_STAGES, Group, SOURCE_STAGES, TRACK_STAGES};
+use crate::report::stages::{DETECTOR_STAGES, Group, SATURATED, SOURCE_STAGES, TRACK_STAGES};
 use jetwatch_telemetry::Stage;
 
 /// Share of the detectors' time in waits for frames, or for room, up to which they count as busy.
@@ -15,16 +15,11 @@ const BUSY_DETECTORS: f64 = 0.05;
 /// dropped.
 const IDLE_DETECTORS: f64 = 0.5;
 
-/// Share of the time from which a secondary network or the recording has none left.
-const SATURATED: f64 = 0.8;
-
 impl CaptureMetrics {
     /// Of the numbers of a run, as `jetwatch bench` writes them below `run` and `meta`.
     pub(crate) fn from_run(run: &Value, meta: &Value) -> Self {
         let notes = RunNotes::new(run, meta);
-        let detector = meta["versions"]["detector"].as_str();
         let mut metrics = Self {
-            is_scripted: detector.is_some_and(|runs| runs.starts_with("scripted")),
             rendering: Rendering::from_run(&notes),
             secondary: notes
                 .secondary

@@ -17,6 +17,8 @@ const NOTICEABLE: f64 = 0.005;
 pub(crate) struct RunNotes {
     /// Length, in seconds.
     pub duration_s: f64,
+    /// Backend, model, precision and device of the detector.
+    pub detector: String,
     /// Frames processed, and those that newer ones replaced.
     pub frames: u64,
     pub dropped: u64,
@@ -30,6 +32,15 @@ pub(crate) struct RunNotes {
     pub sources: Vec<SourceNotes>,
     pub secondary: Vec<NetworkNotes>,
     pub stages: Vec<StageNotes>,
+    pub recording: RecordingNotes,
+}
+
+/// The recording.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct RecordingNotes {
+    /// Name of GStreamer's element.
+    pub encoder: String,
 }
 
 /// One source.
@@ -84,6 +95,9 @@ impl RunNotes {
     /// Of the statistics of a run, with what `meta` of a `benchmark.json` adds.
     pub(super) fn new(run: &Value, meta: &Value) -> Self {
         let mut notes = Self::deserialize(run).unwrap_or_default();
+        if let Some(detector) = meta["versions"]["detector"].as_str() {
+            notes.detector = detector.to_owned();
+        }
         let causes = meta["throttling"].as_array().into_iter().flatten();
         for cause in causes.filter_map(Value::as_str) {
             if !notes.throttled.iter().any(|known| known == cause) {
@@ -112,6 +126,21 @@ impl RunNotes {
     /// Whether an output lost something.
     pub(crate) fn loses(&self) -> bool {
         self.outputs.iter().any(|output| output.lost > 0)
+    }
+
+    /// Whether a script takes the place of the network.
+    pub(crate) fn is_scripted(&self) -> bool {
+        self.detector.starts_with("scripted")
+    }
+
+    /// Whether a DLA runs the network.
+    pub(crate) fn is_on_dla(&self) -> bool {
+        self.detector.contains(", DLA ")
+    }
+
+    /// Whether the recording has an encoder in hardware.
+    pub(crate) fn encodes_in_hardware(&self) -> bool {
+        self.recording.encoder.starts_with("nvv4l2")
     }
 
     /// Whether no core is without work; false where it is unknown.
