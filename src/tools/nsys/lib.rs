@@ -2,5 +2,6 @@
 //! Profiles of Nsight Systems: recorded by [`profile`], read and evaluated by [`report`]. Called by `jetwatch profile` and
 //! `jetwatch report`.
 
+mod local_nsys;
 pub mod profile;
 pub mod report;

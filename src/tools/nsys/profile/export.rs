@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The local nsys, which exports a fetched report to SQLite.
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 
 use super::ProfileError;
 use super::nsys::Version;
+use crate::local_nsys::{self, call, output_text};
 
 /// The local nsys and its version.
 #[derive(Debug, Clone)]
@@ -20,7 +21,7 @@ impl Exporter {
     /// # Errors
     /// It does not start, or is not Nsight Systems.
     pub fn find(program: &Path) -> Result<Self, ProfileError> {
-        let output = call(program, &["--version".as_ref()])?;
+        let output = call(program, &["--version".as_ref()]).map_err(not_started(program))?;
         let text = output_text(&output);
         let version = Version::parse(&text).ok_or_else(|| ProfileError::NoVersion {
             place: "this machine".to_owned(),
@@ -58,50 +59,20 @@ impl Exporter {
             .tempdir_in(parent)
             .map_err(write)?;
         let exported = folder.path().join("export.sqlite");
-        let output = call(
-            &self.program,
-            &[
-                "export".as_ref(),
-                "--type=sqlite".as_ref(),
-                "--force-overwrite=true".as_ref(),
-                "--output".as_ref(),
-                exported.as_os_str(),
-                report.as_os_str(),
-            ],
-        )?;
-        if !output.status.success() || !exported.is_file() {
-            return Err(ProfileError::Export {
+        let done = local_nsys::export(&self.program, report, &exported);
+        done.map_err(not_started(&self.program))?
+            .map_err(|output| ProfileError::Export {
                 path: report.to_owned(),
-                output: output_text(&output),
-            });
-        }
+                output,
+            })?;
         jetwatch_files::rename(&exported, to).map_err(|error| write(error.source))
     }
 }
 
-fn call(program: &Path, arguments: &[&std::ffi::OsStr]) -> Result<Output, ProfileError> {
-    Command::new(program)
-        .args(arguments)
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|source| ProfileError::NoLocalNsys {
-            program: program.display().to_string(),
-            source,
-        })
-}
-
-/// Standard output and standard error on one line, without progress bars.
-fn output_text(output: &Output) -> String {
-    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text += &String::from_utf8_lossy(&output.stderr);
-    let lines = text.lines().filter(|line| !line.contains("[1/1]"));
-    let lines: Vec<&str> = lines
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    if lines.is_empty() {
-        return format!("it ended with {} and no output", output.status);
+/// The error where nsys cannot be started.
+fn not_started(program: &Path) -> impl FnOnce(io::Error) -> ProfileError {
+    |source| ProfileError::NoLocalNsys {
+        program: program.display().to_string(),
+        source,
     }
-    lines.join(" ")
 }

@@ -4,15 +4,12 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use super::ReportError;
+use crate::local_nsys;
 
 /// The first bytes of a SQLite database.
 const SQLITE: &[u8] = b"SQLite format 3\0";
-
-/// Maximum length of the output of nsys in an error.
-const MAX_OUTPUT_CHARS: usize = 400;
 
 /// A supported input file.
 #[derive(Debug)]
@@ -80,58 +77,17 @@ fn export(path: &Path, nsys: &Path) -> Result<Input, ReportError> {
             cause,
         })?;
     let exported = folder.path().join("export.sqlite");
-    let done = Command::new(nsys)
-        .args([
-            "export",
-            "--type",
-            "sqlite",
-            "--force-overwrite",
-            "true",
-            "-o",
-        ])
-        .arg(&exported)
-        .arg(path)
-        .stdin(Stdio::null())
-        .output()
+    local_nsys::export(nsys, path, &exported)
         .map_err(|cause| ReportError::NoNsys {
             path: path.to_owned(),
             cause,
-        })?;
-    if !done.status.success() || !exported.exists() {
-        return Err(ReportError::Export {
+        })?
+        .map_err(|output| ReportError::Export {
             path: path.to_owned(),
-            output: output_tail(&done.stdout, &done.stderr),
-        });
-    }
+            output,
+        })?;
     Ok(Input::Export {
         path: exported,
         _folder: Some(folder),
     })
-}
-
-/// The last line except progress bars, shortened.
-fn output_tail(stdout: &[u8], stderr: &[u8]) -> String {
-    let text = [stdout, b"\n", stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    let mut lines = text.split(['\n', '\r']).map(str::trim);
-    let last = lines.rfind(|line| !line.is_empty() && !line.contains('%'));
-    last.map_or_else(
-        || "no output".to_owned(),
-        |line| line.chars().take(MAX_OUTPUT_CHARS).collect(),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn output_tail_skips_progress_bars() {
-        let output = output_tail(
-            b"Exporting: [1%  ]\rExporting: [2% ]\n",
-            b"File is damaged.\n\n",
-        );
-        assert_eq!(output, "File is damaged.");
-        assert_eq!(output_tail(b"", b""), "no output");
-    }
 }
