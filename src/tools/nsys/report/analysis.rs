@@ -150,8 +150,8 @@ pub fn analyze_measurement(
         ..Analysis::default()
     };
     if let Some(series) = Series::parse(path, document)? {
-        let findings = Some(series.findings()).filter(|findings| !findings.is_empty());
-        let (summary, tables) = (series.summary(title), series.tables());
+        let findings = Some(series.findings.clone()).filter(|findings| !findings.is_empty());
+        let (summary, tables) = (series.summary(title), series.tables.clone());
         return Ok(of(summary, tables, findings, Some(series)));
     }
     if let Some(layers) = Layers::parse(path, document)? {
@@ -160,7 +160,7 @@ pub fn analyze_measurement(
     }
     let benchmark = Benchmark::parse(path, document)?;
     let mut tables = benchmark.tables();
-    let findings = benchmark.findings();
+    let findings = benchmark.findings.as_deref();
     tables.extend(findings.filter(|all| !all.is_empty()).map(advice_table));
     let words = |all: &[Finding]| all.iter().map(|f| f.to_text()).collect();
     let verdict = findings.map(words);

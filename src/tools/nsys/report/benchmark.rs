@@ -35,7 +35,7 @@ pub(super) struct Benchmark {
     processes: Option<u64>,
     workload: Workload,
     /// Findings of the verdict's rules for its run; `None` if another program wrote it.
-    findings: Option<Vec<Finding>>,
+    pub(super) findings: Option<Vec<Finding>>,
     /// What its run states beside the times of stages.
     run: RunNotes,
     stages: Vec<StageNotes>,
@@ -154,11 +154,6 @@ impl Benchmark {
             run: metrics.run,
             stages,
         })
-    }
-
-    /// The verdict, if the file has the numbers of a run.
-    pub(super) fn findings(&self) -> Option<&[Finding]> {
-        self.findings.as_deref()
     }
 
     /// All ranges with their times, and what the run states beside.

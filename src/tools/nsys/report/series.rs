@@ -23,8 +23,8 @@ pub struct Series {
     machine: Option<String>,
     /// Name and median of the frames per second of each point, step or number of streams.
     points: Vec<(String, Option<f64>)>,
-    tables: Vec<Table>,
-    findings: Vec<String>,
+    pub(super) tables: Vec<Table>,
+    pub(super) findings: Vec<String>,
     /// Drops against streams: number of streams, share of the frames in percent.
     drops: Vec<(u64, f64)>,
 }
@@ -88,14 +88,6 @@ impl Series {
             Some(machine) => format!("{kind}, {machine}"),
             None => kind.to_owned(),
         }
-    }
-
-    pub(super) fn tables(&self) -> Vec<Table> {
-        self.tables.clone()
-    }
-
-    pub(super) fn findings(&self) -> Vec<String> {
-        self.findings.clone()
     }
 
     pub(super) fn summary(&self, title: &str) -> ReportSummary {

@@ -19,13 +19,10 @@ fn sweep(machine: &str, fps: [f64; 2]) -> Value {
 #[test]
 fn sweep_has_tables_bars_and_its_fastest_point() {
     let series = parse(&sweep("a", [10.0, 15.0])).expect("a series");
-    let names: Vec<&str> = series.tables().iter().map(|table| table.name).collect();
+    let names: Vec<&str> = series.tables.iter().map(|table| table.name).collect();
     assert_eq!(names, ["series", "series_secondary"]);
-    assert_eq!(
-        series.findings()[0],
-        "Fastest: batch_size=2, 15.0 frames/s\n"
-    );
-    assert!(series.findings()[1].contains("n dropped 25.0 % of its crops"));
+    assert_eq!(series.findings[0], "Fastest: batch_size=2, 15.0 frames/s\n");
+    assert!(series.findings[1].contains("n dropped 25.0 % of its crops"));
     assert_eq!(series.plot()["bars"][1]["value"], 15.0);
     assert!(parse(&json!({"data": {}})).is_none());
 }
@@ -51,7 +48,7 @@ fn streams_have_drops_and_the_answer() {
         "fit": {"streams": 1, "at": {"passed": 3, "failed": 0}, "above": {"passed": 0, "failed": 2}}}});
     let series = parse(&document).expect("a series");
     assert_eq!(series.drops, [(1, 0.0), (2, 50.0)]);
-    assert_eq!(series.findings(), ["1 stream of 25.0 frames/s fits\n"]);
+    assert_eq!(series.findings, ["1 stream of 25.0 frames/s fits\n"]);
 }
 
 #[test]
@@ -66,7 +63,7 @@ fn ablation_has_factors_keys_and_what_is_not_explained() {
             "explanation": {"measured_ms": {"mean": -1.5}, "residual_ms": {"mean": 0.125}, "cores": [1.9, 1.9], "parts": []}},
     ]}});
     let series = parse(&document).expect("a series");
-    let text: String = series.tables().iter().map(Table::to_text).collect();
+    let text: String = series.tables.iter().map(Table::to_text).collect();
     for wanted in [
         "2.50 x",
         "detector.workers=1; detector.interval=0",
