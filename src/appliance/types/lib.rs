@@ -45,7 +45,7 @@ pub use image_budget::{BudgetedImage, ImageBudget};
 pub use media_clock::MediaClock;
 pub use pixel_pool::{PixelPool, PooledPixels};
 pub use quantile::quantile;
-pub use rate::{Rate, student_t_95};
+pub use rate::{Ranking, Rate, student_t_95};
 pub use region::{Crop, Region};
 pub use rng::{SplitMix64, hash64, mix64};
 pub use similarity::Similarity;

@@ -71,6 +71,30 @@ impl Rate {
         })
     }
 
+    /// A rate that is stated with its error; `None` where that is unknown.
+    #[must_use]
+    pub fn stated(
+        per_second: f64,
+        standard_error: Option<f64>,
+        blocks: Option<usize>,
+    ) -> Option<Self> {
+        Some(Self {
+            per_second,
+            standard_error: standard_error?,
+            blocks: blocks.filter(|blocks| *blocks > 1)?,
+        })
+    }
+
+    /// The rate times `factor`.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        Self {
+            per_second: self.per_second * factor,
+            standard_error: self.standard_error * factor,
+            ..self
+        }
+    }
+
     /// The 95 % confidence interval, from and to.
     #[must_use]
     pub fn interval_95(&self) -> (f64, f64) {
@@ -83,6 +107,39 @@ impl Rate {
         let error = self.standard_error.hypot(other.standard_error);
         let degrees = self.blocks.min(other.blocks).saturating_sub(1);
         (self.per_second - other.per_second).abs() <= student_t_95(degrees) * error
+    }
+}
+
+/// Which of several measurements has the highest rate, and whether that stands out of the noise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranking<T> {
+    /// The highest rate; `None` where no rate is known.
+    pub best: Option<(T, Rate)>,
+    /// Those whose difference to it is within the noise, the highest first.
+    pub alike: Vec<T>,
+    /// Those whose rate or its error is unknown.
+    pub unknown: Vec<T>,
+}
+
+impl<T: Copy> Ranking<T> {
+    /// Of measurements with their rates.
+    pub fn new(measured: impl IntoIterator<Item = (T, Option<Rate>)>) -> Self {
+        let (mut known, mut unknown): (Vec<(T, Rate)>, Vec<T>) = Default::default();
+        for (each, rate) in measured {
+            match rate {
+                Some(rate) => known.push((each, rate)),
+                None => unknown.push(each),
+            }
+        }
+        known.sort_by(|a, b| b.1.per_second.total_cmp(&a.1.per_second));
+        let best = known.first().copied();
+        let is_alike = |rate: &Rate| best.is_some_and(|(_, best)| best.is_like(rate));
+        let others = known.iter().skip(1).filter(|(_, rate)| is_alike(rate));
+        Self {
+            best,
+            alike: others.map(|(each, _)| *each).collect(),
+            unknown,
+        }
     }
 }
 

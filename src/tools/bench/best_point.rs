@@ -2,7 +2,7 @@
 //! Which point of a series is the best, and whether the difference to the next one stands out of the noise: by frames per second, by
 //! CPU time where other programs took the CPU meanwhile, and by latency where sources are live.
 
-use jetwatch_types::{Rate, mean, standard_deviation};
+use jetwatch_types::{Ranking, Rate, mean, standard_deviation};
 
 use super::compare::{CPU_SPEED, RunSpeed, SPEED};
 use super::results::{PointResult, RunResult};
@@ -22,11 +22,7 @@ fn from_rounds(runs: &[RunResult], of: RunSpeed) -> Option<Rate> {
 fn rate(runs: &[RunResult]) -> Option<Rate> {
     from_rounds(runs, SPEED).or_else(|| {
         let run = runs.iter().find(|run| run.fps.is_some())?;
-        Some(Rate {
-            per_second: run.fps?,
-            standard_error: run.fps_standard_error?,
-            blocks: run.fps_blocks.filter(|blocks| *blocks > 1)?,
-        })
+        Rate::stated(run.fps?, run.fps_standard_error, run.fps_blocks)
     })
 }
 
@@ -63,58 +59,50 @@ pub(super) fn describe(points: &[PointResult]) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// The points that have a speed with its error, the fastest first, and those that have none.
-fn judged<'p>(
+/// The points by their speeds.
+fn ranked<'p>(
     points: &[&'p PointResult],
-    rate: &dyn Fn(&[RunResult]) -> Option<Rate>,
-) -> (Vec<(&'p str, Rate)>, Vec<&'p str>) {
-    let (mut known, mut unknown) = (Vec::new(), Vec::new());
-    for point in points {
-        match rate(&point.runs) {
-            Some(rate) => known.push((point.name.as_str(), rate)),
-            None => unknown.push(point.name.as_str()),
-        }
-    }
-    known.sort_by(|a, b| b.1.per_second.total_cmp(&a.1.per_second));
-    (known, unknown)
+    rate: impl Fn(&[RunResult]) -> Option<Rate>,
+) -> Ranking<&'p PointResult> {
+    Ranking::new(points.iter().map(|point| (*point, rate(&point.runs))))
+}
+
+/// The names of points.
+fn names(points: &[&PointResult]) -> String {
+    let names: Vec<&str> = points.iter().map(|point| point.name.as_str()).collect();
+    names.join(", ")
 }
 
 /// The points that differ from the best by no more than noise, as a clause.
-fn alike(best: &Rate, others: &[(&str, Rate)]) -> String {
-    let alike = others.iter().filter(|(_, other)| best.is_like(other));
-    let alike: Vec<&str> = alike.map(|(name, _)| *name).collect();
-    match alike.as_slice() {
+fn alike(points: &[&PointResult]) -> String {
+    match points {
         [] => String::new(),
-        alike => format!(
-            "; the difference to {} is within the noise",
-            alike.join(", ")
-        ),
+        alike => format!("; the difference to {} is within the noise", names(alike)),
     }
 }
 
 fn fastest(points: &[&PointResult]) -> String {
-    let (known, unknown) = judged(points, &rate);
-    let mut text = match known.split_first() {
+    let ranking = ranked(points, rate);
+    let mut text = match ranking.best {
         None => "Fastest: unknown".to_owned(),
-        Some(((name, best), others)) => {
+        Some((point, best)) => {
             let (from, to) = best.interval_95();
-            let rounds = points.iter().find(|point| point.name == *name);
-            let rounds = rounds.map_or(1, |point| point.runs.iter().filter_map(SPEED).count());
-            let source = match rounds {
+            let source = match point.runs.iter().filter_map(SPEED).count() {
                 1 => "within one run; --repeat 3 gives it from interleaved rounds".to_owned(),
                 rounds => format!("from {rounds} interleaved rounds"),
             };
             format!(
-                "Fastest: {name}, {:.1} frames/s (95 % interval {from:.1} to {to:.1}, {source}){}",
+                "Fastest: {}, {:.1} frames/s (95 % interval {from:.1} to {to:.1}, {source}){}",
+                point.name,
                 best.per_second,
-                alike(best, others)
+                alike(&ranking.alike)
             )
         }
     };
-    if !unknown.is_empty() {
+    if !ranking.unknown.is_empty() {
         text += &format!(
             "; not judged: {}, with fewer than three batches after the warm-up (more with --frames)",
-            unknown.join(", ")
+            names(&ranking.unknown)
         );
     }
     text
@@ -122,9 +110,9 @@ fn fastest(points: &[&PointResult]) -> String {
 
 /// The comparison that other programs do not disturb.
 fn least_cpu(points: &[&PointResult]) -> String {
-    let (known, unknown) = judged(points, &|runs| from_rounds(runs, CPU_SPEED));
-    match known.split_first() {
-        Some(((name, best), others)) if unknown.is_empty() => {
+    let ranking = ranked(points, |runs| from_rounds(runs, CPU_SPEED));
+    match ranking.best {
+        Some((point, best)) if ranking.unknown.is_empty() => {
             let (from, to) = best.interval_95();
             // The most frames per second are the least time of a frame; the interval may reach zero frames.
             let ms = |per_second: f64| match per_second > 0.0 {
@@ -132,12 +120,13 @@ fn least_cpu(points: &[&PointResult]) -> String {
                 false => "unknown".to_owned(),
             };
             format!(
-                "Least CPU time per frame: {name}, {} ms (95 % interval {} to {}, from {} interleaved rounds){}",
+                "Least CPU time per frame: {}, {} ms (95 % interval {} to {}, from {} interleaved rounds){}",
+                point.name,
                 ms(best.per_second),
                 ms(to),
                 ms(from),
                 best.blocks,
-                alike(best, others)
+                alike(&ranking.alike)
             )
         }
         _ => {

@@ -61,11 +61,7 @@ impl Speed {
     /// The 95 % confidence interval of the frames per second, within this run; `None` where it is unknown.
     #[must_use]
     pub fn fps_interval(&self) -> Option<(f64, f64)> {
-        let rate = Rate {
-            per_second: self.fps,
-            standard_error: self.fps_standard_error?,
-            blocks: self.fps_blocks.filter(|blocks| *blocks > 1)?,
-        };
+        let rate = Rate::stated(self.fps, self.fps_standard_error, self.fps_blocks)?;
         Some(rate.interval_95())
     }
 

@@ -120,12 +120,7 @@ impl Level {
         if self.batches.len() < 3 {
             return None;
         }
-        let rate = Rate::from_ends(&mut ends)?;
-        Some(Rate {
-            per_second: rate.per_second * workers,
-            standard_error: rate.standard_error * workers,
-            ..rate
-        })
+        Some(Rate::from_ends(&mut ends)?.scaled(workers))
     }
 
     /// Frames per second without an error.

@@ -38,18 +38,8 @@ pub(super) fn throughput(
     let blocks = speed["fps_blocks"]
         .as_u64()
         .and_then(|blocks| usize::try_from(blocks).ok());
-    let rate = match (error, blocks) {
-        (Some(standard_error), Some(blocks)) if blocks > 1 => Some(Rate {
-            per_second: fps,
-            standard_error,
-            blocks,
-        }),
-        _ => estimated.map(|rate| Rate {
-            per_second: fps,
-            standard_error: rate.standard_error * fps / rate.per_second,
-            ..rate
-        }),
-    };
+    let rate = Rate::stated(fps, error, blocks)
+        .or_else(|| estimated.map(|rate| rate.scaled(fps / rate.per_second)));
     let of_level = ranges.iter().find(|range| range.path == DETECT);
     let gpu = number("gpu_ms_per_frame").or_else(|| of_level?.gpu_per_item);
     Some(Throughput {

@@ -3,7 +3,7 @@
 
 use jetwatch_platform::Occupancy;
 use jetwatch_telemetry::Latency;
-use jetwatch_types::Rate;
+use jetwatch_types::Ranking;
 
 use super::super::summary::{ReportSummary, Throughput};
 use super::super::table::Table;
@@ -68,50 +68,21 @@ pub fn throughput(digests: &[ReportSummary]) -> Table {
 struct Fastest {
     /// Who took the CPU in the report where other programs disturbed the run most.
     disturbed: Option<(usize, Occupancy)>,
-    /// `None`: no report has a known error, or runs were disturbed.
-    best: Option<(usize, Rate)>,
-    /// Those whose difference to it is within the noise.
-    alike: Vec<usize>,
-    /// Those whose error is unknown.
-    unknown: Vec<usize>,
+    /// The reports that record frames.
+    ranking: Ranking<usize>,
 }
 
 /// `None` where fewer than two reports record frames.
 fn fastest(digests: &[ReportSummary]) -> Option<Fastest> {
-    let with_frames = digests.iter().enumerate();
-    let with_frames =
-        with_frames.filter_map(|(at, digest)| Some((at, digest.throughput.as_ref()?)));
-    let mut known: Vec<(usize, Rate)> = Vec::new();
-    let mut unknown = Vec::new();
-    for (at, found) in with_frames {
-        match found.rate {
-            Some(rate) => known.push((at, rate)),
-            None => unknown.push(at),
-        }
-    }
-    if known.len() + unknown.len() < 2 {
-        return None;
-    }
-    known.sort_by(|a, b| b.1.per_second.total_cmp(&a.1.per_second));
-    let taken = digests.iter().enumerate().filter_map(|(at, digest)| {
-        let taken = digest.throughput.as_ref()?.disturbance()?;
-        Some((at, taken.clone()))
-    });
+    let found = digests.iter().enumerate();
+    let found = found.filter_map(|(at, digest)| Some((at, digest.throughput.as_ref()?)));
+    let found: Vec<(usize, &Throughput)> = found.collect();
+    let taken = found
+        .iter()
+        .filter_map(|(at, found)| Some((*at, found.disturbance()?.clone())));
     let disturbed = taken.max_by(|a, b| a.1.foreign_share().total_cmp(&b.1.foreign_share()));
-    let best = known.first().copied().filter(|_| disturbed.is_none());
-    let alike = best.map_or_else(Vec::new, |(_, best)| {
-        let others = known[1..].iter();
-        others
-            .filter(|(_, other)| best.is_like(other))
-            .map(|(at, _)| *at)
-            .collect()
-    });
-    Some(Fastest {
-        disturbed,
-        best,
-        alike,
-        unknown,
-    })
+    let ranking = Ranking::new(found.iter().map(|(at, found)| (*at, found.rate)));
+    (found.len() > 1).then_some(Fastest { disturbed, ranking })
 }
 
 impl Fastest {
@@ -120,7 +91,7 @@ impl Fastest {
             let names = places.iter().map(|at| digests[*at].title.as_str());
             names.collect::<Vec<_>>().join(", ")
         };
-        let mut text = match (&self.disturbed, self.best) {
+        let mut text = match (&self.disturbed, self.ranking.best) {
             (Some((at, taken)), _) => {
                 return format!(
                     "which is fastest was not measurable, since {} during {}; compare the CPU time per frame",
@@ -137,16 +108,16 @@ impl Fastest {
                 )
             }
         };
-        if !self.alike.is_empty() {
+        if !self.ranking.alike.is_empty() {
             text += &format!(
                 "; the difference to {} is within the noise",
-                names(&self.alike)
+                names(&self.ranking.alike)
             );
         }
-        if !self.unknown.is_empty() {
+        if !self.ranking.unknown.is_empty() {
             text += &format!(
                 "; the interval of {} is unknown: it needs the times of three batches or more",
-                names(&self.unknown)
+                names(&self.ranking.unknown)
             );
         }
         text
@@ -154,12 +125,10 @@ impl Fastest {
 
     /// The cell of a report.
     fn mark(&self, at: usize) -> Option<&'static str> {
-        if self.best.is_some_and(|(best, _)| best == at) {
-            Some("fastest")
-        } else if self.alike.contains(&at) {
-            Some("within noise")
-        } else {
-            None
+        let ranking = Some(&self.ranking).filter(|_| self.disturbed.is_none())?;
+        match ranking.best {
+            Some((best, _)) if best == at => Some("fastest"),
+            _ => ranking.alike.contains(&at).then_some("within noise"),
         }
     }
 }
@@ -211,15 +180,13 @@ pub fn change(before: &ReportSummary, after: &ReportSummary) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use jetwatch_types::Rate;
+
     use super::super::super::summary::Throughput;
     use super::*;
 
     fn report(title: &str, fps: f64, error: Option<f64>, batch_size: u64) -> ReportSummary {
-        let rate = error.map(|standard_error| Rate {
-            per_second: fps,
-            standard_error,
-            blocks: 11,
-        });
+        let rate = Rate::stated(fps, error, Some(11));
         let mut report = ReportSummary {
             title: title.to_owned(),
             throughput: Some(Throughput {

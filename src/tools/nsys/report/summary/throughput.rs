@@ -55,11 +55,7 @@ impl Throughput {
         } else {
             1.0
         };
-        let rate = Rate::from_ends(&mut ends).map(|rate| Rate {
-            per_second: rate.per_second * of_inferred,
-            standard_error: rate.standard_error * of_inferred,
-            ..rate
-        });
+        let rate = Rate::from_ends(&mut ends).map(|rate| rate.scaled(of_inferred));
         let frames = (inferred - first.1) * of_inferred;
         let time = last.0 - first.0;
         let fps = rate.map_or(frames / time, |rate| rate.per_second);
