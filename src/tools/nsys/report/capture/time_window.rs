@@ -124,12 +124,9 @@ pub(crate) fn find_range(export: &Export, wanted: &str) -> Result<TimeWindow, Re
             until: until.unwrap_or(i64::MAX),
         }),
         Err(rusqlite::Error::QueryReturnedNoRows) => {
+            let name = format!("coalesce({domain} || ':', '') || {text}");
             let query = format!(
-                "SELECT coalesce({domain} || ':', '') || {text} || ' (' || count(*) || ')' {from} GROUP BY 1 ORDER BY count(*) DESC LIMIT {MAX_NAMES}"
-            );
-            let query = query.replace(
-                "GROUP BY 1",
-                &format!("GROUP BY coalesce({domain} || ':', '') || {text}"),
+                "SELECT {name} || ' (' || count(*) || ')' {from} GROUP BY {name} ORDER BY count(*) DESC LIMIT {MAX_NAMES}"
             );
             let mut statement = connection.prepare(&query).map_err(broken)?;
             let names: Vec<String> = statement
