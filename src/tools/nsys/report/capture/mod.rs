@@ -9,6 +9,8 @@ mod names;
 mod read;
 mod time_window;
 
+use foldhash::HashMap;
+
 pub use read::Progress;
 pub(super) use read::read;
 pub(super) use time_window::find_range;
@@ -29,6 +31,8 @@ pub(crate) struct Capture {
     pub names: Vec<String>,
     /// Threads in the order of their first event.
     pub threads: Vec<Thread>,
+    /// Names of threads in the operating system, by nsys's numbers; also of threads without events.
+    pub system_names: HashMap<i64, String>,
     /// Streams that operations ran on.
     pub streams: Vec<Stream>,
     /// Sources that ranges belong to, by [`Range::source`]; the first one stands for none and has no name.

@@ -8,7 +8,7 @@ use super::super::ReportError;
 use super::super::interner::Interner;
 use super::super::schema::{Export, STRINGS, THREADS};
 use super::fields::for_each_row;
-use super::{Name, Thread, ThreadIndex};
+use super::{Name, ThreadIndex};
 
 /// The texts of `StringIds`, each with its number.
 #[derive(Debug)]
@@ -172,31 +172,22 @@ pub(super) const fn process_of(global: i64) -> i64 {
     global & PROCESS
 }
 
-/// Threads with their names: what NVTX calls them, else what the operating system does.
-pub(super) fn named_threads(
+/// What the operating system calls threads, by nsys's numbers.
+pub(super) fn system_names(
     export: &Export,
-    globals: &[i64],
-    mut by_nvtx: HashMap<i64, String>,
     texts: &StringTable,
     list: &[String],
-) -> Result<Vec<Thread>, ReportError> {
-    let mut by_system: HashMap<i64, String> = HashMap::default();
+) -> Result<HashMap<i64, String>, ReportError> {
+    let mut names = HashMap::default();
     if export.has(&THREADS) {
         export.require(&THREADS)?;
         for_each_row(export, &THREADS, "", |fields| {
             let (name, global) = (texts.find(fields.required(0)?), fields.optional(1)?);
             if let Some((name, global)) = name.zip(global) {
-                by_system.insert(global, list[name as usize].clone());
+                names.insert(global, list[name as usize].clone());
             }
             Ok(())
         })?;
     }
-    let threads = globals.iter().map(|global| Thread {
-        global: *global,
-        name: by_nvtx
-            .remove(global)
-            .or_else(|| by_system.remove(global))
-            .filter(|name| !name.is_empty()),
-    });
-    Ok(threads.collect())
+    Ok(names)
 }

@@ -9,10 +9,10 @@ use foldhash::HashMap;
 use super::super::ReportError;
 use super::super::schema::{CALLS, COPIES, Export, GRAPHS, KERNELS, NVTX, SETS, TableShape, WAITS};
 use super::fields::{Fields, context, for_each_row, kind, small};
-use super::names::{Categories, RangeNames, StringTable, Threads, named_threads, process_of};
+use super::names::{Categories, RangeNames, StringTable, Threads, process_of, system_names};
 use super::{
-    Call, Capture, Kind, Launch, Name, Operation, Range, Stream, Style, ThreadIndex, TimeWindow,
-    Transfer, Wait,
+    Call, Capture, Kind, Launch, Name, Operation, Range, Stream, Style, Thread, ThreadIndex,
+    TimeWindow, Transfer, Wait,
 };
 
 /// Receives the progress of reading: rows read, and rows in all. Called from several threads.
@@ -108,18 +108,22 @@ fn assemble(
     for wait in &mut calls.waits {
         wait.thread = moved[usize::from(wait.thread)];
     }
+    let system_names = system_names(export, texts, &names)?;
+    let mut by_nvtx = ranges.thread_names;
+    let named = threads.globals().iter().map(|global| Thread {
+        global: *global,
+        name: (by_nvtx.remove(global))
+            .or_else(|| system_names.get(global).cloned())
+            .filter(|name| !name.is_empty()),
+    });
+    let named: Vec<Thread> = named.collect();
     Ok(Capture {
         title: title.to_owned(),
         version: export.version(),
         command: export.command(),
         has_waits: export.has(&WAITS),
-        threads: named_threads(
-            export,
-            threads.globals(),
-            ranges.thread_names,
-            texts,
-            &names,
-        )?,
+        threads: named,
+        system_names,
         names,
         streams: operations.streams,
         sources,

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use super::ReportError;
 use super::capture::fields::{Fields, for_each_row};
 use super::capture::{Capture, Thread, TimeWindow};
-use super::schema::{Export, SCHEDULING, THREADS, TableShape};
+use super::schema::{Export, SCHEDULING, TableShape};
 use super::tables::AnalysisContext;
 
 pub(super) use core_waits::{CoreWait, CoreWaits};
@@ -117,38 +117,12 @@ impl<'a> OnDemand<'a> {
         Ok(texts)
     }
 
-    /// Names of threads by nsys's numbers: those of the capture, else those of the operating system.
-    fn thread_titles(&self, globals: &[i64]) -> Result<HashMap<i64, String>, ReportError> {
-        let mut titles = HashMap::new();
-        if self.export.has(&THREADS) {
-            let mut ids = HashMap::new();
-            self.rows(&THREADS, "", |fields| {
-                if let Some(global) = fields.optional(1)? {
-                    ids.insert(global, fields.required(0)?);
-                }
-                Ok(())
-            })?;
-            let wanted: Vec<i64> = globals
-                .iter()
-                .filter_map(|it| ids.get(it).copied())
-                .collect();
-            let texts = self.texts(&wanted)?;
-            for global in globals {
-                if let Some(text) = ids.get(global).and_then(|id| texts.get(id)) {
-                    titles.insert(*global, text.clone());
-                }
-            }
-        }
-        for thread in self.capture.threads.iter().filter(|it| it.name.is_some()) {
-            titles.insert(thread.global, thread.title());
-        }
-        let named = globals.iter().map(|global| {
-            let unnamed = Thread {
-                global: *global,
-                name: titles.remove(global).filter(|name| !name.is_empty()),
-            };
-            (*global, unnamed.title())
-        });
-        Ok(named.collect())
+    /// The name of a thread by nsys's number: that of the capture, else that of the operating system.
+    fn thread_title(&self, global: i64) -> String {
+        let mut threads = self.capture.threads.iter();
+        let known = threads.find_map(|it| it.name.as_ref().filter(|_| it.global == global));
+        let name = known.or_else(|| self.capture.system_names.get(&global));
+        let name = name.filter(|name| !name.is_empty()).cloned();
+        Thread { global, name }.title()
     }
 }

@@ -161,12 +161,11 @@ impl Samples {
             ids.push((id, thread));
             Ok(())
         })?;
-        let titles = data.thread_titles(&globals)?;
         let mut groups: Vec<String> = Vec::new();
         let of_thread: Vec<u32> = globals
             .iter()
             .map(|global| {
-                let name = group_name(&titles[global]);
+                let name = group_name(&data.thread_title(*global));
                 let known = groups.iter().position(|group| *group == name);
                 known.unwrap_or_else(|| {
                     groups.push(name);

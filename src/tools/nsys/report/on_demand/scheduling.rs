@@ -76,12 +76,8 @@ impl Schedule {
             Some(schedule) => schedule,
             None => Self::read_in(data, "ORDER BY start, isSchedIn")?.unwrap_or_default(),
         };
-        let globals: Vec<i64> = schedule.threads.iter().map(|it| it.global).collect();
-        let mut titles = data.thread_titles(&globals)?;
-        schedule.titles = globals
-            .iter()
-            .map(|global| titles.remove(global).unwrap_or_default())
-            .collect();
+        let threads = schedule.threads.iter();
+        schedule.titles = threads.map(|it| data.thread_title(it.global)).collect();
         schedule.cores.sort_by_key(|core| core.number);
         Ok(schedule)
     }
