@@ -200,22 +200,13 @@ fn describe(trees: &[&Value]) -> Value {
 
 /// Statistics as the newer versions write them; `total_items` counts the numbers.
 fn fields(statistics: &Statistics) -> Map<String, Value> {
-    let pairs = [
-        ("total_items", statistics.count.into()),
-        ("min", round(statistics.min)),
-        ("max", round(statistics.max)),
-        ("mean", round(statistics.mean)),
-        ("std", round(statistics.std)),
-        ("median", round(statistics.median)),
-        ("percentile_16", round(statistics.percentile_16)),
-        ("percentile_84", round(statistics.percentile_84)),
-        ("percentile_95", round(statistics.percentile_95)),
-        ("percentile_99", round(statistics.percentile_99)),
-    ];
-    pairs
-        .map(|(key, value)| (key.to_owned(), value))
-        .into_iter()
-        .collect()
+    let numbers = json!(statistics);
+    let numbers = numbers.as_object().into_iter().flatten();
+    let named = numbers.map(|(key, value)| match (key.as_str(), value.as_f64()) {
+        ("count", _) | (_, None) => ("total_items".to_owned(), value.clone()),
+        (_, Some(number)) => (key.clone(), round(number)),
+    });
+    named.collect()
 }
 
 /// A time as batches or frames per second; the minimum of the time is the maximum of the rate.
