@@ -19,7 +19,8 @@ use super::table::Table;
 /// A parsed series.
 #[derive(Debug, Clone)]
 pub struct Series {
-    kind: Kind,
+    /// What was run.
+    kind: &'static str,
     machine: Option<String>,
     /// Name and median of the frames per second of each point, step or number of streams.
     points: Vec<(String, Option<f64>)>,
@@ -29,38 +30,33 @@ pub struct Series {
     drops: Vec<(u64, f64)>,
 }
 
-/// What was run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Points,
-    Ablation,
-    Streams,
-}
-
 impl Series {
     /// Parses a file; `None` where it is JSON of another kind.
     ///
     /// # Errors
     /// It is a series, but a part is missing.
     pub(super) fn parse(path: &Path, document: &Value) -> Result<Option<Self>, ReportError> {
-        let kind = match () {
-            () if document["ablation"]["steps"].is_array() => Kind::Ablation,
-            () if document["streams"]["trials"].is_array() => Kind::Streams,
-            () if document["points"].is_array() => Kind::Points,
-            () => return Ok(None),
-        };
+        let steps = document["ablation"]["steps"].as_array();
+        let streams = document["streams"]["trials"].as_array();
+        let points = document["points"].as_array();
         let mut series = Self {
-            kind,
+            kind: "runs",
             machine: document["machine"]["name"].as_str().map(str::to_owned),
             points: Vec::new(),
             tables: Vec::new(),
             findings: Vec::new(),
             drops: Vec::new(),
         };
-        match kind {
-            Kind::Ablation => series.read_ablation(list(&document["ablation"]["steps"])),
-            Kind::Streams => series.read_streams(&document["streams"]),
-            Kind::Points => series.read_points(list(&document["points"])),
+        if let Some(steps) = steps {
+            series.kind = "ablation";
+            series.read_ablation(steps);
+        } else if streams.is_some() {
+            series.kind = "streams";
+            series.read_streams(&document["streams"]);
+        } else if let Some(points) = points {
+            series.read_points(points);
+        } else {
+            return Ok(None);
         }
         if let Some(verdict) = document["verdict"].as_str() {
             series.findings.insert(0, format!("{verdict}\n"));
@@ -79,14 +75,10 @@ impl Series {
 
     /// What the series is, for the heading.
     pub(super) fn version(&self) -> String {
-        let kind = match self.kind {
-            Kind::Points => "runs of jetwatch bench",
-            Kind::Ablation => "ablation of jetwatch bench",
-            Kind::Streams => "streams of jetwatch bench",
-        };
+        let kind = format!("{} of jetwatch bench", self.kind);
         match &self.machine {
             Some(machine) => format!("{kind}, {machine}"),
-            None => kind.to_owned(),
+            None => kind,
         }
     }
 
