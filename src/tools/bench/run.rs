@@ -102,63 +102,6 @@ pub fn measure_pipeline(
     if let Some(copies) = args.copies {
         copy_sources(&mut config, copies, args.fps)?;
     }
-    let output = run_pipeline(args, &config, started, source_failed)?;
-    write_run(args, output)
-}
-
-/// Runs one stage on input from memory until its limit or `stop`, and writes `benchmark.json`.
-///
-/// # Errors
-/// The stage cannot be started or fails, nothing is left to measure, or the file cannot be written.
-pub fn measure_stage(
-    args: &BenchOptions,
-    mut config: Config,
-    stage: BenchStage,
-    stop: StopToken,
-) -> anyhow::Result<SingleRun> {
-    isolate(&mut config, &args.output);
-    let output = run_stage(args, &config, stage, stop)?;
-    write_run(args, output)
-}
-
-fn write_run(
-    args: &BenchOptions,
-    (mut document, speed, has_failed_sources): RunOutput,
-) -> anyhow::Result<SingleRun> {
-    document["speed"] = json!(speed);
-    let path = args.output.join(FILE);
-    write(&path, &document)?;
-    Ok(SingleRun {
-        document,
-        speed,
-        path,
-        has_failed_sources,
-    })
-}
-
-/// Changes the configuration so that a daemon that runs at the same time is not disturbed: broker, client id, metrics and files.
-fn isolate(config: &mut Config, folder: &Path) {
-    if let Some(mqtt) = &mut config.publish.mqtt {
-        *mqtt = mqtt.only(Broker::Embedded {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        });
-        mqtt.tls = TlsConfig::default();
-    }
-    config.metrics = MetricsConfig::default();
-    if let Some(lines) = &mut config.publish.json_lines {
-        lines.path = Some(folder.join("messages.jsonl"));
-    }
-}
-
-/// The document, the speeds, and whether a source failed for good.
-type RunOutput = (Value, Speed, bool);
-
-fn run_pipeline(
-    args: &BenchOptions,
-    config: &Config,
-    started: &dyn Fn(&Pipeline) -> anyhow::Result<()>,
-    source_failed: &dyn Fn(&str, &SourceError),
-) -> anyhow::Result<RunOutput> {
     let root = &args.root;
     let keeps_ranges = args.keeps_ranges && args.copies.is_none();
     let trace = keeps_ranges.then(Trace::default);
@@ -177,12 +120,12 @@ fn run_pipeline(
         synthetic: Some(jetwatch_traffic::synthetic_factory()),
         ..Options::default()
     };
-    let pipeline = Pipeline::start(config, options)?;
+    let pipeline = Pipeline::start(&config, options)?;
     let runs = pipeline.detector_description().to_owned();
     started(&pipeline)?;
     let observer = SystemObserver::start(root, Some(&runs));
     let trial = match args.copies {
-        Some(_) => Some(TrialObserver::start(&pipeline, config, args.trial_time())?),
+        Some(_) => Some(TrialObserver::start(&pipeline, &config, args.trial_time())?),
         None => None,
     };
     let outcome = pipeline.wait();
@@ -210,7 +153,7 @@ fn run_pipeline(
     let mut result = match trace {
         Some(trace) => {
             let measured = TraceStats::new(&trace.drain(), warmup, config.detector.batch_size)?;
-            set_speeds(&mut speed, &measured, config);
+            set_speeds(&mut speed, &measured, &config);
             document(&measured, meta)
         }
         None => json!({ "meta": meta }),
@@ -225,15 +168,20 @@ fn run_pipeline(
         speed.fps = trial.fps();
         result["trial"] = json!(trial);
     }
-    Ok((result, speed, !outcome.failed_sources.is_empty()))
+    write_run(args, result, speed, !outcome.failed_sources.is_empty())
 }
 
-fn run_stage(
+/// Runs one stage on input from memory until its limit or `stop`, and writes `benchmark.json`.
+///
+/// # Errors
+/// The stage cannot be started or fails, nothing is left to measure, or the file cannot be written.
+pub fn measure_stage(
     args: &BenchOptions,
-    config: &Config,
+    mut config: Config,
     part: BenchStage,
     stop: StopToken,
-) -> anyhow::Result<RunOutput> {
+) -> anyhow::Result<SingleRun> {
+    isolate(&mut config, &args.output);
     let trace = Trace::default();
     // A part that works on single frames has as many batches as frames.
     let size = config.detector.batch_size;
@@ -243,7 +191,7 @@ fn run_stage(
     let (cpu, counters) = (process_usage().cpu, CpuCounters::read(&args.root));
     let preload = usize::from(args.preload);
     let recorder = Recorder::with_trace(Some(trace.clone()));
-    let frames = bench_stage(config, part, preload, budget, &recorder)?;
+    let frames = bench_stage(&config, part, preload, budget, &recorder)?;
     let cpu = process_usage().cpu.saturating_sub(cpu);
     let occupancy = Occupancy::between(&counters, &CpuCounters::read(&args.root));
     let meta = observer.finish(args, None);
@@ -257,12 +205,43 @@ fn run_stage(
         ..Speed::default()
     };
     speed.set_energy(&meta);
-    set_speeds(&mut speed, &measured, config);
+    set_speeds(&mut speed, &measured, &config);
     let mut result = document(&measured, meta);
     let mut stages = recorder.summary().stages;
     stages.retain(|stage| stage.count > 0);
     result["stages"] = json!(stages);
-    Ok((result, speed, false))
+    write_run(args, result, speed, false)
+}
+
+fn write_run(
+    args: &BenchOptions,
+    mut document: Value,
+    speed: Speed,
+    has_failed_sources: bool,
+) -> anyhow::Result<SingleRun> {
+    document["speed"] = json!(speed);
+    let path = args.output.join(FILE);
+    write(&path, &document)?;
+    Ok(SingleRun {
+        document,
+        speed,
+        path,
+        has_failed_sources,
+    })
+}
+
+/// Changes the configuration so that a daemon that runs at the same time is not disturbed: broker, client id, metrics and files.
+fn isolate(config: &mut Config, folder: &Path) {
+    if let Some(mqtt) = &mut config.publish.mqtt {
+        *mqtt = mqtt.only(Broker::Embedded {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        });
+        mqtt.tls = TlsConfig::default();
+    }
+    config.metrics = MetricsConfig::default();
+    if let Some(lines) = &mut config.publish.json_lines {
+        lines.path = Some(folder.join("messages.jsonl"));
+    }
 }
 
 fn set_speeds(speed: &mut Speed, stats: &TraceStats, config: &Config) {
