@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The results of a series: what `series.json` holds of each point, and of each of its runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use anyhow::ensure;
 
 use serde::Serialize;
 use serde_json::Value;
 
+use super::output::write;
 use super::{RunCost, SecondaryResult, Statistics};
 use jetwatch_platform::Occupancy;
-use jetwatch_telemetry::Latency;
-
-/// The name of the result.
-pub(super) const SERIES: &str = "series.json";
+use jetwatch_telemetry::{Latency, StopToken};
 
 /// Results of one point.
 #[derive(Default, Serialize)]
@@ -70,4 +70,33 @@ pub struct SeriesResult {
     pub path: PathBuf,
     /// A summary of failed runs.
     pub failure: Option<String>,
+}
+
+impl SeriesResult {
+    /// Writes `series.json` into `folder`. `failure` summarizes failed runs, by the path of the file.
+    pub(super) fn write(
+        folder: &Path,
+        document: Value,
+        failure: impl FnOnce(&Path) -> Option<String>,
+    ) -> anyhow::Result<Self> {
+        let path = folder.join("series.json");
+        write(&path, &document)?;
+        let failure = failure(&path);
+        Ok(Self {
+            document,
+            path,
+            failure,
+        })
+    }
+}
+
+/// # Errors
+/// A signal has stopped the series, whose results are in `folder`.
+pub(super) fn check_stop(stop: &StopToken, folder: &Path) -> anyhow::Result<()> {
+    ensure!(
+        !stop.is_stopped(),
+        "stopped by a signal; what was measured before is in {}",
+        folder.display()
+    );
+    Ok(())
 }

@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -17,9 +17,8 @@ use super::best_point::{self, disturbance};
 use super::compare::{CPU_SPEED, RunSpeed, SPEED};
 use super::cores::{check_gpus, gpu_count};
 use super::file_labels::{file_labels, plain};
-use super::output::write;
 use super::processes::{MakeCommand, Point};
-use super::results::{PointResult, RunResult, SERIES, SeriesResult};
+use super::results::{PointResult, RunResult, SeriesResult, check_stop};
 use super::run::Speed;
 use super::secondary::{SecondaryResult, secondary_results};
 use super::stream_series::run_streams;
@@ -108,12 +107,7 @@ impl<'a> RunPlan<'a> {
                 order.reverse();
             }
             for index in order {
-                if stop.is_stopped() {
-                    bail!(
-                        "stopped by a signal; what was measured before is in {}",
-                        self.args.output.display()
-                    );
-                }
+                check_stop(stop, &self.args.output)?;
                 let point = &self.points[index];
                 let result = self.run_point(point, round, stop, command);
                 on_run(&self.describe_result(point, &result));
@@ -159,23 +153,12 @@ impl<'a> RunPlan<'a> {
             _ => best_point::describe(&results),
         };
         document["verdict"] = json!(verdict);
-        let path = self.args.output.join(SERIES);
-        write(&path, &document)?;
-        let runs = || results.iter().flat_map(|point| &point.runs);
-        let (all, failed) = (
-            runs().count(),
-            runs().filter(|run| run.error.is_some()).count(),
-        );
-        let failure = (failed > 0).then(|| {
-            format!(
-                "{failed} of {all} runs failed; see the messages above and {}",
-                path.display()
-            )
-        });
-        Ok(SeriesResult {
-            document,
-            path,
-            failure,
+        let runs: Vec<&RunResult> = results.iter().flat_map(|point| &point.runs).collect();
+        let failed = runs.iter().filter(|run| run.error.is_some()).count();
+        SeriesResult::write(&self.args.output, document, |path| {
+            let (all, path) = (runs.len(), path.display());
+            let text = format!("{failed} of {all} runs failed; see the messages above and {path}");
+            (failed > 0).then_some(text)
         })
     }
 

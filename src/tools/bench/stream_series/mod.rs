@@ -3,16 +3,15 @@
 
 mod text;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use jetwatch_platform::Occupancy;
 use jetwatch_telemetry::{Latency, StopToken};
 
-use crate::output::write;
 use crate::processes::{MakeCommand, Point};
-use crate::results::{SERIES, SeriesResult};
+use crate::results::{SeriesResult, check_stop};
 use crate::streams::{Limit, StreamSearch, TrialResult, find_limit};
 use crate::system_info::machine_of;
 use crate::{BenchOptions, StreamGoal};
@@ -107,13 +106,7 @@ pub(crate) fn run_streams(
             "trials": trials,
         },
     });
-    let path = args.output.join(SERIES);
-    write(&path, &document)?;
-    Ok(SeriesResult {
-        document,
-        path,
-        failure: None,
-    })
+    SeriesResult::write(&args.output, document, |_| None)
 }
 
 /// The limit that the trials of `streams` show which did not keep up.
@@ -135,21 +128,9 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// # Errors
-    /// A signal has stopped the series.
-    fn check_stop(&self) -> anyhow::Result<()> {
-        if self.stop.is_stopped() {
-            bail!(
-                "stopped by a signal; what was measured before is in {}",
-                self.args.output.display()
-            );
-        }
-        Ok(())
-    }
-
     /// One trial of `count` streams, each of which should give `rate` frames per second.
     fn run(&mut self, count: usize, rate: Option<f64>) -> anyhow::Result<&Trial> {
-        self.check_stop()?;
+        check_stop(self.stop, &self.args.output)?;
         let number = self
             .trials
             .iter()
@@ -177,7 +158,7 @@ impl Runner<'_> {
             Ok((counts, occupancy.unwrap_or_default()))
         });
         // What a trial says that was stopped in its middle is about the stop.
-        self.check_stop()?;
+        check_stop(self.stop, &self.args.output)?;
         let trial = match result {
             // One stream must run; more of them may be more than the machine can hold.
             Err(error) if count == 1 || self.trials.is_empty() => {
