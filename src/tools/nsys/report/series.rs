@@ -102,42 +102,35 @@ impl Series {
     }
 
     fn read_points(&mut self, points: &[Value]) {
-        let fps = |key: &'static str| move |point: &Value| point["fps"][key].as_f64();
-        let of_runs =
-            |key: &'static str| move |point: &Value| mean_of(point, |run| run[key].as_f64());
-        let cost = |key| move |point: &Value| Some(of_runs(key)(point)? * MS);
-        let latency = |key: &'static str| {
-            move |point: &Value| Some(mean_of(point, |run| run["latency"][key].as_f64())? * MS)
-        };
+        let fps = number("/fps/median");
+        let of_runs = |place| move |point: &Value| Some(mean_of(point, number(place))? * MS);
         let title = "Frames per second, medians over the runs";
         let table = Table::of("series", title, points)
             .plain("Point", point_name)
-            .plain("Runs", |point| point["fps"]["count"].as_u64().unwrap_or(0))
+            .plain("Runs", count("/fps/count"))
             .plain("Failed", |point| {
                 let runs = list(&point["runs"]).iter();
                 let failed = runs.filter(|run| run["error"].is_string()).count();
                 (failed > 0).then_some(failed)
             })
-            .plain("Frames/s", fps("median"))
-            .plain("From", fps("min"))
-            .plain("To", fps("max"))
-            .plain("95 % From", |point| point["fps_interval_95"][0].as_f64())
-            .plain("95 % To", |point| point["fps_interval_95"][1].as_f64())
-            .ns("Time Per Frame", |point| Some(1e9 / fps("median")(point)?))
-            .ns("CPU Per Frame", cost("cpu_ms_per_frame"))
-            .ns("GPU Per Frame", cost("gpu_ms_per_frame"))
+            .plain("Frames/s", fps)
+            .plain("From", number("/fps/min"))
+            .plain("To", number("/fps/max"))
+            .plain("95 % From", number("/fps_interval_95/0"))
+            .plain("95 % To", number("/fps_interval_95/1"))
+            .ns("Time Per Frame", |point| Some(1e9 / fps(point)?))
+            .ns("CPU Per Frame", of_runs("/cpu_ms_per_frame"))
+            .ns("GPU Per Frame", of_runs("/gpu_ms_per_frame"))
             .percent("CPU of Others", |point| {
                 Some(mean_of(point, foreign_share)? * 100.0)
             })
-            .ns("Latency Med", latency("median_ms"))
-            .ns("Latency 95 %", latency("p95_ms"))
-            .plain("Network Alone, Frames/s", |point| {
-                point["inference_fps"]["median"].as_f64()
-            })
+            .ns("Latency Med", of_runs("/latency/median_ms"))
+            .ns("Latency 95 %", of_runs("/latency/p95_ms"))
+            .plain("Network Alone, Frames/s", number("/inference_fps/median"))
             .build();
         self.tables.push(table);
         let named = points.iter();
-        let named = named.map(|point| (point_name(point).to_owned(), fps("median")(point)));
+        let named = named.map(|point| (point_name(point).to_owned(), fps(point)));
         self.points.extend(named);
         self.read_secondary(points);
         for point in points {
@@ -196,14 +189,12 @@ impl Series {
     }
 
     fn read_ablation(&mut self, steps: &[Value]) {
-        let median = |statistics: &Value| statistics["median"].as_f64();
+        let fps = number("/fps/median");
         // No factor where the difference is noise. The variance of fewer rounds is unknown.
         let is_noise = |gain: &Value| list(&gain["ratios"]).len() >= 3 && gain["is_clear"] == false;
         let gain = |gain: &Value| {
-            factor(
-                median(&gain["statistics"]).filter(|_| !is_noise(gain)),
-                " x",
-            )
+            let median = number("/statistics/median")(gain);
+            factor(median.filter(|_| !is_noise(gain)), " x")
         };
         let bound = |step: &Value, key: &str| factor(step["gain"]["statistics"][key].as_f64(), "");
         let is_repeated = steps
@@ -219,9 +210,9 @@ impl Series {
         };
         let table = Table::of("ablation", title, steps)
             .plain("Step", step_name)
-            .plain("Frames/s", |step| median(&step["fps"]))
+            .plain("Frames/s", fps)
             .plain("ms/Frame", |step| factor(step["ms_per_frame"].as_f64(), ""))
-            .percent("Of the First", |step| step["relative_percent"].as_f64())
+            .percent("Of the First", number("/relative_percent"))
             .plain("Gained", |step| gain(&step["gain"]))
             .plain("From", |step| bound(step, "min"))
             .plain("To", |step| bound(step, "max"))
@@ -244,9 +235,7 @@ impl Series {
             })
             .build();
         self.tables.push(table);
-        let points = steps
-            .iter()
-            .map(|step| (step_name(step), median(&step["fps"])));
+        let points = steps.iter().map(|step| (step_name(step), fps(step)));
         self.points.extend(points);
         self.read_explanations(steps);
         self.read_secondary(steps);
@@ -254,7 +243,7 @@ impl Series {
         let is_clear = |gain: &Value| !gain.is_null() && gain["is_clear"] != false;
         let last = steps.iter().rfind(|step| is_clear(&step["cumulative"]));
         if let Some(last) = last
-            && let Some(total) = last["cumulative"]["statistics"]["median"].as_f64()
+            && let Some(total) = number("/cumulative/statistics/median")(last)
         {
             let name = step_name(last);
             self.findings.push(format!(
@@ -322,13 +311,10 @@ impl Series {
 
     fn read_streams(&mut self, streams: &Value) {
         let trials = list(&streams["trials"]);
-        let number = |trial: &Value, key: &str| trial[key].as_u64().unwrap_or(0);
-        let count = |key: &'static str| move |trial: &Value| number(trial, key);
-        let ms = |key: &'static str| move |trial: &Value| trial[key].as_f64();
         let mut by_count: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
         for trial in trials {
             by_count
-                .entry(number(trial, "streams"))
+                .entry(count("/streams")(trial))
                 .or_default()
                 .push(trial);
         }
@@ -384,36 +370,35 @@ impl Series {
             .iter()
             .rfind(|trial| trial["streams"].as_u64() == shown);
         if let Some(trial) = trial {
-            let latency = |key: &'static str| move |source: &Value| source["latency"][key].as_f64();
             let title = "Streams of the last trial with as many as fit";
             let table = Table::of("stream_sources", title, list(&trial["sources"]))
                 .plain("Stream", |source| source["name"].as_str())
-                .plain("Frames/s", ms("fps"))
-                .plain("Frames", count("processed"))
-                .plain("Without Inference", count("skipped"))
-                .plain("Dropped", count("dropped"))
-                .plain("Late", count("late"))
-                .plain("Latency, ms", latency("median_ms"))
-                .plain("95 %, ms", latency("p95_ms"))
-                .plain("Longest, ms", latency("max_ms"))
+                .plain("Frames/s", number("/fps"))
+                .plain("Frames", count("/processed"))
+                .plain("Without Inference", count("/skipped"))
+                .plain("Dropped", count("/dropped"))
+                .plain("Late", count("/late"))
+                .plain("Latency, ms", number("/latency/median_ms"))
+                .plain("95 %, ms", number("/latency/p95_ms"))
+                .plain("Longest, ms", number("/latency/max_ms"))
                 .build();
             self.tables
                 .extend(Some(table).filter(|table| !table.rows.is_empty()));
         }
         let table = Table::of("streams", "Trials, in their order", trials)
-            .plain("Streams", count("streams"))
+            .plain("Streams", count("/streams"))
             .plain("Kept Up", |trial| match trial["has_kept_up"] == true {
                 true => "yes",
                 false => "no",
             })
-            .plain("Frames/s", ms("fps"))
-            .plain("Received", count("received"))
-            .plain("Dropped", count("dropped"))
-            .plain("Late", count("late"))
-            .plain("Dropped Crops", count("dropped_crops"))
-            .plain("Latency, ms", ms("latency_median_ms"))
-            .plain("95 %, ms", ms("latency_p95_ms"))
-            .plain("Longest, ms", ms("latency_max_ms"))
+            .plain("Frames/s", number("/fps"))
+            .plain("Received", count("/received"))
+            .plain("Dropped", count("/dropped"))
+            .plain("Late", count("/late"))
+            .plain("Dropped Crops", count("/dropped_crops"))
+            .plain("Latency, ms", number("/latency_median_ms"))
+            .plain("95 %, ms", number("/latency_p95_ms"))
+            .plain("Longest, ms", number("/latency_max_ms"))
             .plain("Reason", |trial| trial["shortfall"].as_str())
             .build();
         self.tables.push(table);
@@ -461,6 +446,19 @@ pub fn side_by_side(series: &[(&str, &Series)]) -> Table {
         }
     }
     table.build()
+}
+
+/// Reads the number at a place.
+fn number(place: &'static str) -> impl Fn(&Value) -> Option<f64> + Copy {
+    move |value| value.pointer(place)?.as_f64()
+}
+
+/// Reads the whole number at a place; zero where there is none.
+fn count(place: &'static str) -> impl Fn(&Value) -> u64 + Copy {
+    move |value| {
+        let found = value.pointer(place).and_then(Value::as_u64);
+        found.unwrap_or(0)
+    }
 }
 
 fn list(value: &Value) -> &[Value] {
