@@ -152,25 +152,20 @@ pub(crate) fn find_limit(
     dropped_crops: u64,
     occupancy: Option<&Occupancy>,
 ) -> Option<Limit> {
-    let of_machine = |part: &str, text: String| Limit {
-        part: part.to_owned(),
-        text,
-        keys: Vec::new(),
+    let limit = |part: &str, text: String, keys: &[String]| {
+        let (part, keys) = (part.to_owned(), keys.to_vec());
+        Some(Limit { part, text, keys })
     };
     if let Some(taken) = occupancy.filter(|found| found.is_disturbed()) {
-        return Some(of_machine("other programs", taken.describe_others()));
+        return limit("other programs", taken.describe_others(), &[]);
     }
     if let Some(held) = occupancy.filter(|found| found.is_held_by_quota()) {
         let quota = held.quota_cores.unwrap_or_default();
         let text = format!("the CPU quota of the control group: {quota:.2} cores, used up");
-        return Some(of_machine("CPU quota", text));
+        return limit("CPU quota", text, &[]);
     }
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
-    let of = |part: &PartLoad, text: String| Limit {
-        part: part.part.clone(),
-        text,
-        keys: part.keys.clone(),
-    };
+    let of = |part: &PartLoad, text: String| limit(&part.part, text, &part.keys);
     let is_cpu = |part: &&PartLoad| part.part == "CPU";
     let cpu = loads.iter().find(is_cpu);
     let parts = || loads.iter().filter(|part| !is_cpu(part));
@@ -178,28 +173,19 @@ pub(crate) fn find_limit(
         all.max_by(|a, b| a.share.total_cmp(&b.share)).cloned()
     };
     let first = busiest(&mut parts())?;
+    let (name, share) = (&first.part, percent(first.share));
     if let Some(cpu) = cpu.filter(|cpu| cpu.share >= FULL) {
-        return Some(of(
-            cpu,
-            format!(
-                "the CPU: this process used {} of the time of {} cores; of the parts, {} was the fullest, with {}",
-                percent(cpu.share),
-                cpu.threads,
-                first.part,
-                percent(first.share)
-            ),
-        ));
+        let used = percent(cpu.share);
+        let text = format!(
+            "the CPU: this process used {used} of the time of {} cores; of the parts, {name} was the fullest, with {share}",
+            cpu.threads
+        );
+        return of(cpu, text);
     }
     if first.share >= FULL {
-        return Some(of(
-            &first,
-            format!(
-                "{}: its threads ({}) worked {} of the time",
-                first.part,
-                first.threads,
-                percent(first.share)
-            ),
-        ));
+        let threads = first.threads;
+        let text = format!("{name}: its threads ({threads}) worked {share} of the time");
+        return of(&first, text);
     }
     if dropped_crops > 0 {
         let secondary = &mut parts().filter(|part| part.part.starts_with("secondary"));
@@ -209,27 +195,20 @@ pub(crate) fn find_limit(
                 network.part,
                 percent(network.share)
             );
-            return Some(of(&network, text));
+            return of(&network, text);
         }
     }
-    let keys = ["sources[].decoder", "sources[].decoder_threads"];
     if late > 0 {
-        return Some(Limit {
-            part: "decoding".to_owned(),
-            text: format!("decoding: {late} frames could not be given in time"),
-            keys: keys.map(str::to_owned).to_vec(),
-        });
+        let keys = ["sources[].decoder", "sources[].decoder_threads"].map(str::to_owned);
+        let text = format!("decoding: {late} frames could not be given in time");
+        return limit("decoding", text, &keys);
     }
-    Some(of(
-        &first,
-        format!(
-            "no part was full: {} was nearest, with {} of its time; this process used {} of the CPU, so that frames that come at \
-             the same moment may have caused the drops",
-            first.part,
-            percent(first.share),
-            cpu.map_or("an unknown share".to_owned(), |cpu| percent(cpu.share))
-        ),
-    ))
+    let used = cpu.map_or("an unknown share".to_owned(), |cpu| percent(cpu.share));
+    let text = format!(
+        "no part was full: {name} was nearest, with {share} of its time; this process used {used} of the CPU, so that frames that \
+         come at the same moment may have caused the drops"
+    );
+    of(&first, text)
 }
 
 #[cfg(test)]
