@@ -109,44 +109,35 @@ impl Benchmark {
                 )));
             }
         }
-        let empty = Map::new();
-        let meta = object
-            .get("meta")
-            .and_then(Value::as_object)
-            .unwrap_or(&empty);
-        let data = object.get("data").and_then(Value::as_object);
-        let levels = batches::levels(data.unwrap_or(&empty), meta);
+        let (meta, run) = (&value["meta"], &value["run"]);
+        let levels = batches::levels(&value["data"], meta);
         for range in &mut ranges {
             range.add_single_times(&levels);
         }
         let is_mean =
             ["mean_all_batches", "data_mean_all_procs"].map(|key| object.contains_key(key));
         let processes = is_mean.contains(&true).then(|| {
-            let args = meta.get("args");
-            let number = |name: &str| args.and_then(|args| args[name].as_u64()).unwrap_or(1);
+            let number = |name: &str| meta["args"][name].as_u64().unwrap_or(1);
             number("num_processes") * number("num_gpus")
         });
         let shares = shares::shares(&ranges);
         let is_on_gpu = ranges.iter().any(|range| range.gpu.mean.is_some());
-        let run = object.get("run");
         // Without a run, as of a part alone, the shares are all that is known.
-        let is_ours = run.is_some() || !shares.is_empty();
-        let null = Value::Null;
-        let all_meta = object.get("meta").unwrap_or(&null);
+        let has_run = object.contains_key("run");
+        let is_ours = has_run || !shares.is_empty();
         let metrics = CaptureMetrics {
             detector_shares: shares,
             timed_on_gpu: is_on_gpu,
-            ..CaptureMetrics::from_run(run.unwrap_or(&null), all_meta)
+            ..CaptureMetrics::from_run(run, meta)
         };
         let findings = is_ours.then(|| advise(&metrics));
         // Of a part alone, they stand beside.
-        let stages = Deserialize::deserialize(value.get("stages").unwrap_or(&null));
-        let stages: Vec<StageNotes> = match run {
-            Some(_) => metrics.run.stages.clone(),
-            None => stages.unwrap_or_default(),
+        let stages: Vec<StageNotes> = match has_run {
+            true => metrics.run.stages.clone(),
+            false => Deserialize::deserialize(&value["stages"]).unwrap_or_default(),
         };
         Ok(Self {
-            throughput: work::throughput(object, &levels, &ranges),
+            throughput: work::throughput(value, &levels, &ranges),
             workload: work::workload(meta, &ranges),
             ranges,
             processes,

@@ -22,13 +22,15 @@ pub(super) struct Level {
 const BATCH: &str = "batch_";
 
 /// All levels in `data`, with the warm-up that `meta` states removed.
-pub(super) fn levels(data: &Map<String, Value>, meta: &Map<String, Value>) -> Vec<Level> {
+pub(super) fn levels(data: &Value, meta: &Value) -> Vec<Level> {
     let mut found = Vec::new();
-    find(data, "", meta, &mut found);
+    if let Some(data) = data.as_object() {
+        find(data, "", meta, &mut found);
+    }
     found
 }
 
-fn find(tree: &Map<String, Value>, path: &str, meta: &Map<String, Value>, found: &mut Vec<Level>) {
+fn find(tree: &Map<String, Value>, path: &str, meta: &Value, found: &mut Vec<Level>) {
     let mut batches: Vec<(u64, &Map<String, Value>)> = Vec::new();
     for (name, value) in tree {
         let Some(inner) = value.as_object() else {
@@ -77,22 +79,10 @@ fn add(tree: &Map<String, Value>, path: &str, times: &mut BTreeMap<String, Vec<f
 }
 
 /// Batches of the warm-up of a level: at the front and at the back.
-fn warmup(
-    path: &str,
-    level: &Map<String, Value>,
-    meta: &Map<String, Value>,
-    batches: usize,
-) -> (usize, usize) {
-    let of_args = meta
-        .get("args")
-        .and_then(|args| args["warmup_batches"].as_u64());
-    let front = meta
-        .get("warmup_batches")
-        .and_then(|all| all[path].as_u64());
-    let Some(front) = front
-        .or(of_args)
-        .and_then(|front| usize::try_from(front).ok())
-    else {
+fn warmup(path: &str, level: &Map<String, Value>, meta: &Value, batches: usize) -> (usize, usize) {
+    let front = meta["warmup_batches"][path].as_u64();
+    let front = front.or(meta["args"]["warmup_batches"].as_u64());
+    let Some(front) = front.and_then(|front| usize::try_from(front).ok()) else {
         return (0, 0);
     };
     // Levels of single frames drop as many frames as the detector's last batches have. The number that is left is known.
@@ -138,8 +128,7 @@ mod tests {
     use super::*;
 
     fn levels_of(document: &Value) -> Vec<Level> {
-        let object = |key: &str| document[key].as_object().cloned().unwrap_or_default();
-        levels(&object("data"), &object("meta"))
+        levels(&document["data"], &document["meta"])
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use jetwatch_types::Rate;
 
@@ -18,17 +18,13 @@ const DETECT: &str = "jetwatch/detect";
 
 /// Frames per second: what the file states, else of the batches of its first level that has frames.
 pub(super) fn throughput(
-    object: &Map<String, Value>,
+    document: &Value,
     levels: &[Level],
     ranges: &[TimedRange],
 ) -> Option<Throughput> {
-    let empty = Value::Null;
-    let speed = object.get("speed").unwrap_or(&empty);
+    let speed = &document["speed"];
     let number = |name: &str| speed[name].as_f64();
-    let workers = object
-        .get("run")
-        .and_then(|run| run["workers"].as_f64())
-        .unwrap_or(1.0);
+    let workers = document["run"]["workers"].as_f64().unwrap_or(1.0);
     let detect = levels.iter().find(|level| level.path == DETECT);
     let level = detect.or_else(|| levels.iter().find(|level| !level.batches.is_empty()));
     let estimated = level.and_then(|level| level.rate(workers));
@@ -54,29 +50,20 @@ pub(super) fn throughput(
 }
 
 /// What `meta` states about the work.
-pub(super) fn workload(meta: &Map<String, Value>, ranges: &[TimedRange]) -> Workload {
-    let text = |name: &str| {
-        let value = meta.get(name).filter(|value| !value.is_null())?;
-        Some(
-            value
-                .as_str()
-                .map_or_else(|| value.to_string(), ToOwned::to_owned),
-        )
+pub(super) fn workload(meta: &Value, ranges: &[TimedRange]) -> Workload {
+    let text = |name: &str| match &meta[name] {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        value => Some(value.to_string()),
     };
-    let list = meta.get("settings").and_then(Value::as_array);
-    let pairs = list.map(|list| {
+    let pairs = meta["settings"].as_array().map(|list| {
         let pairs = list
             .iter()
             .filter_map(|pair| pair.as_str()?.split_once('='));
-        pairs
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .collect::<BTreeMap<_, _>>()
+        let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        pairs.collect::<BTreeMap<_, _>>()
     });
-    let varied = meta
-        .get("varied")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten();
+    let varied = meta["varied"].as_object().into_iter().flatten();
     let is_size = |key: &str| ["batch_size", "detector.batch_size"].contains(&key);
     let set = pairs.iter().flatten().find(|(key, _)| is_size(key));
     let set = set.and_then(|(_, value)| value.parse().ok());
@@ -85,11 +72,7 @@ pub(super) fn workload(meta: &Map<String, Value>, ranges: &[TimedRange]) -> Work
         .and_then(|range| range.most_items)
         .map(|items| items as u64);
     Workload {
-        batch_size: meta
-            .get("batch_size")
-            .and_then(Value::as_u64)
-            .or(set)
-            .or(largest),
+        batch_size: meta["batch_size"].as_u64().or(set).or(largest),
         config: text("config_hash").or_else(|| text("measured_by")),
         base: text("base_hash"),
         varied: varied
@@ -107,10 +90,6 @@ mod tests {
     use super::super::batches;
     use super::*;
 
-    fn map(value: &Value) -> &Map<String, Value> {
-        value.as_object().expect("an object")
-    }
-
     #[test]
     fn stated_speed_has_precedence_over_batches() {
         let mut detect = json!({});
@@ -119,8 +98,8 @@ mod tests {
         }
         let mut document = json!({"data": {"jetwatch": {"detect": detect}}, "run": {"workers": 2}});
         let found = |document: &Value| {
-            let levels = batches::levels(map(&document["data"]), &Map::new());
-            throughput(map(document), &levels, &[]).expect("frames")
+            let levels = batches::levels(&document["data"], &Value::Null);
+            throughput(document, &levels, &[]).expect("frames")
         };
         // Two workers, each with two frames in 20 ms.
         let estimated = found(&document);
@@ -140,7 +119,7 @@ mod tests {
         // Of several processes it is their sum.
         document["speed"] = json!({"fps": 75.0, "fps_all_processes": 150.0});
         assert_eq!(found(&document).fps, 150.0);
-        assert_eq!(throughput(&Map::new(), &[], &[]), None);
+        assert_eq!(throughput(&Value::Null, &[], &[]), None);
     }
 
     #[test]
@@ -151,7 +130,7 @@ mod tests {
                 most_items,
                 ..TimedRange::default()
             };
-            workload(map(meta), &[range]).batch_size
+            workload(meta, &[range]).batch_size
         };
         assert_eq!(of(&json!({"batch_size": 3}), Some(8.0)), Some(3));
         assert_eq!(
@@ -163,7 +142,7 @@ mod tests {
         );
         assert_eq!(of(&json!({}), Some(8.0)), Some(8));
         let meta = json!({"config": null, "varied": {"workers": "2"}, "base_hash": "x", "settings": ["workers=2"]});
-        let found = workload(map(&meta), &[]);
+        let found = workload(&meta, &[]);
         assert_eq!(found.varied.get("workers").map(String::as_str), Some("2"));
         assert_eq!(found.base.as_deref(), Some("x"));
         assert_eq!(
