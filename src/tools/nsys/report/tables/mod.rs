@@ -131,28 +131,12 @@ impl Builder {
     }
 }
 
-const fn capture(
+const fn table(
     name: &'static str,
     description: &'static str,
     needs: &'static [Need],
-    build: fn(&AnalysisContext<'_>) -> Table,
+    make: Make,
 ) -> Builder {
-    let make = Make::OfCapture(build);
-    Builder {
-        name,
-        description,
-        needs,
-        make,
-    }
-}
-
-const fn export(
-    name: &'static str,
-    description: &'static str,
-    needs: &'static [Need],
-    build: fn(&OnDemand<'_>) -> Result<Table, ReportError>,
-) -> Builder {
-    let make = Make::OfExport(build);
     Builder {
         name,
         description,
@@ -169,38 +153,38 @@ pub const VERDICT: &str = "verdict";
 /// All tables, in the order in which they are printed.
 #[rustfmt::skip]
 pub(crate) const TABLES: &[Builder] = &[
-    Builder { name: VERDICT, description: "what the numbers mean, and the keys to change", needs: &[], make: Make::Verdict },
-    capture("stages", "jetwatch's stages: time, waiting, what they wait for, and the critical path", &[&[&NVTX]], |context| context.critical_path().table()),
-    capture("critical_path_calls", "The critical path by calls of CUDA and of the operating system's libraries", &[&[&WAITS, &CALLS], &[&NVTX]], path_calls::sum),
-    capture("nvtx_sum", "NVTX ranges by name and style", &[&[&NVTX]], ranges::sum),
-    capture("nvtx_pushpop_sum", "NVTX push/pop ranges by name", &[&[&NVTX]], ranges::push_pop_sum),
-    capture("nvtx_startend_sum", "NVTX start/end ranges by name", &[&[&NVTX]], ranges::start_end_sum),
-    capture("nvtx_pace", "From start to start of each range's instances on each thread", &[&[&NVTX]], ranges::pace),
-    capture("nvtx_source_sum", "NVTX ranges by source and name", &[&[&NVTX]], ranges::by_source),
-    capture("nvtx_gpu_proj_sum", "NVTX ranges projected onto the GPU, by name", &[&[&CALLS], &[&NVTX], OPERATIONS], projected::sum),
-    capture("nvtx_gpu_proj_trace", "NVTX ranges projected onto the GPU, each", &[&[&CALLS], &[&NVTX], OPERATIONS], projected::trace),
-    capture("nvtx_gpu_proj_pace", "From start to start of each projected range's instances on each thread", &[&[&CALLS], &[&NVTX], OPERATIONS], projected::pace),
-    capture("cuda_api_sum", "Calls of CUDA by function", &[&[&CALLS]], cuda::api_sum),
-    capture("cuda_gpu_kern_sum", "Kernels by name", &[&[&KERNELS]], cuda::kernel_sum),
-    capture("cuda_gpu_kern_gb_sum", "Kernels by name, grid and block", &[&[&KERNELS]], cuda::kernel_grid_sum),
-    capture("cuda_gpu_kern_hist", "Histogram of the times of each kernel", &[&[&KERNELS]], kernels::histogram),
-    capture("cuda_gpu_kern_pace", "From start to start of each kernel's instances", &[&[&KERNELS]], kernels::pace),
-    capture("ncu_command", "The command that measures the slowest kernel with Nsight Compute", &[&[&KERNELS]], kernels::ncu_command),
-    capture("cuda_gpu_mem_time_sum", "Copies and memory sets by time", &[&[&COPIES, &SETS]], cuda::memory_time_sum),
-    capture("cuda_gpu_mem_size_sum", "Copies and memory sets by size", &[&[&COPIES, &SETS]], cuda::memory_size_sum),
-    capture("cuda_api_sync", "Calls that wait until the GPU is done, the longest first", &[&[&CALLS]], findings::api_sync),
-    capture("cuda_memcpy_async", "Asynchronous copies that wait, since their memory is pageable", &[&[&COPIES], &[&CALLS]], findings::copies_async),
-    capture("cuda_memcpy_sync", "Synchronous copies", &[&[&COPIES], &[&CALLS]], findings::copies_sync),
-    capture("cuda_memset_sync", "Synchronous memory sets of pinned or managed memory", &[&[&SETS], &[&CALLS]], findings::sets_sync),
-    capture("gpu_gaps", "Idle times of a GPU, the longest first", &[OPERATIONS], gpu_time::gaps),
-    capture("gpu_time_util", "Share of the time in which a GPU was busy, in 30 parts of the capture", &[OPERATIONS], gpu_time::utilization),
-    capture("osrt_sum", "Calls of the operating system's libraries by function", &[&[&WAITS]], waits::sum),
-    capture("osrt_waits", "Waits in the operating system's libraries by thread and function", &[&[&WAITS]], waits::by_thread),
-    export("cpu_cores", "CPU cores: time with a traced thread, and idle time", &[&[&SCHEDULING]], |data| Ok(scheduling::cores(data.schedule()?))),
-    export("cpu_threads", "Threads: time on a CPU core, and time off it", &[&[&SCHEDULING]], |data| Ok(scheduling::threads(data.schedule()?, data.rows))),
-    export("cpu_functions", "Hot functions of call stack samples, by group of threads: self and total time", &[&[&SAMPLES], &[&SAMPLE_FRAMES]], samples::functions),
-    export("gpu_metric_util_sum", "Metrics that a GPU sampled: mean, minimum, maximum", &[&[&GPU_METRICS], &[&GPU_METRIC_NAMES]], gpu_metrics::sum),
-    export("gpu_metric_util", "The same in 30 parts of the capture", &[&[&GPU_METRICS], &[&GPU_METRIC_NAMES]], gpu_metrics::course),
+    table(VERDICT, "what the numbers mean, and the keys to change", &[], Make::Verdict),
+    table("stages", "jetwatch's stages: time, waiting, what they wait for, and the critical path", &[&[&NVTX]], Make::OfCapture(|context| context.critical_path().table())),
+    table("critical_path_calls", "The critical path by calls of CUDA and of the operating system's libraries", &[&[&WAITS, &CALLS], &[&NVTX]], Make::OfCapture(path_calls::sum)),
+    table("nvtx_sum", "NVTX ranges by name and style", &[&[&NVTX]], Make::OfCapture(ranges::sum)),
+    table("nvtx_pushpop_sum", "NVTX push/pop ranges by name", &[&[&NVTX]], Make::OfCapture(ranges::push_pop_sum)),
+    table("nvtx_startend_sum", "NVTX start/end ranges by name", &[&[&NVTX]], Make::OfCapture(ranges::start_end_sum)),
+    table("nvtx_pace", "From start to start of each range's instances on each thread", &[&[&NVTX]], Make::OfCapture(ranges::pace)),
+    table("nvtx_source_sum", "NVTX ranges by source and name", &[&[&NVTX]], Make::OfCapture(ranges::by_source)),
+    table("nvtx_gpu_proj_sum", "NVTX ranges projected onto the GPU, by name", &[&[&CALLS], &[&NVTX], OPERATIONS], Make::OfCapture(projected::sum)),
+    table("nvtx_gpu_proj_trace", "NVTX ranges projected onto the GPU, each", &[&[&CALLS], &[&NVTX], OPERATIONS], Make::OfCapture(projected::trace)),
+    table("nvtx_gpu_proj_pace", "From start to start of each projected range's instances on each thread", &[&[&CALLS], &[&NVTX], OPERATIONS], Make::OfCapture(projected::pace)),
+    table("cuda_api_sum", "Calls of CUDA by function", &[&[&CALLS]], Make::OfCapture(cuda::api_sum)),
+    table("cuda_gpu_kern_sum", "Kernels by name", &[&[&KERNELS]], Make::OfCapture(cuda::kernel_sum)),
+    table("cuda_gpu_kern_gb_sum", "Kernels by name, grid and block", &[&[&KERNELS]], Make::OfCapture(cuda::kernel_grid_sum)),
+    table("cuda_gpu_kern_hist", "Histogram of the times of each kernel", &[&[&KERNELS]], Make::OfCapture(kernels::histogram)),
+    table("cuda_gpu_kern_pace", "From start to start of each kernel's instances", &[&[&KERNELS]], Make::OfCapture(kernels::pace)),
+    table("ncu_command", "The command that measures the slowest kernel with Nsight Compute", &[&[&KERNELS]], Make::OfCapture(kernels::ncu_command)),
+    table("cuda_gpu_mem_time_sum", "Copies and memory sets by time", &[&[&COPIES, &SETS]], Make::OfCapture(cuda::memory_time_sum)),
+    table("cuda_gpu_mem_size_sum", "Copies and memory sets by size", &[&[&COPIES, &SETS]], Make::OfCapture(cuda::memory_size_sum)),
+    table("cuda_api_sync", "Calls that wait until the GPU is done, the longest first", &[&[&CALLS]], Make::OfCapture(findings::api_sync)),
+    table("cuda_memcpy_async", "Asynchronous copies that wait, since their memory is pageable", &[&[&COPIES], &[&CALLS]], Make::OfCapture(findings::copies_async)),
+    table("cuda_memcpy_sync", "Synchronous copies", &[&[&COPIES], &[&CALLS]], Make::OfCapture(findings::copies_sync)),
+    table("cuda_memset_sync", "Synchronous memory sets of pinned or managed memory", &[&[&SETS], &[&CALLS]], Make::OfCapture(findings::sets_sync)),
+    table("gpu_gaps", "Idle times of a GPU, the longest first", &[OPERATIONS], Make::OfCapture(gpu_time::gaps)),
+    table("gpu_time_util", "Share of the time in which a GPU was busy, in 30 parts of the capture", &[OPERATIONS], Make::OfCapture(gpu_time::utilization)),
+    table("osrt_sum", "Calls of the operating system's libraries by function", &[&[&WAITS]], Make::OfCapture(waits::sum)),
+    table("osrt_waits", "Waits in the operating system's libraries by thread and function", &[&[&WAITS]], Make::OfCapture(waits::by_thread)),
+    table("cpu_cores", "CPU cores: time with a traced thread, and idle time", &[&[&SCHEDULING]], Make::OfExport(|data| Ok(scheduling::cores(data.schedule()?)))),
+    table("cpu_threads", "Threads: time on a CPU core, and time off it", &[&[&SCHEDULING]], Make::OfExport(|data| Ok(scheduling::threads(data.schedule()?, data.rows)))),
+    table("cpu_functions", "Hot functions of call stack samples, by group of threads: self and total time", &[&[&SAMPLES], &[&SAMPLE_FRAMES]], Make::OfExport(samples::functions)),
+    table("gpu_metric_util_sum", "Metrics that a GPU sampled: mean, minimum, maximum", &[&[&GPU_METRICS], &[&GPU_METRIC_NAMES]], Make::OfExport(gpu_metrics::sum)),
+    table("gpu_metric_util", "The same in 30 parts of the capture", &[&[&GPU_METRICS], &[&GPU_METRIC_NAMES]], Make::OfExport(gpu_metrics::course)),
 ];
 
 /// What was summed by key, with the sum of all.
