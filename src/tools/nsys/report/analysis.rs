@@ -17,7 +17,7 @@ use super::plot::Plot;
 use super::run_tables::run_tables;
 use super::schema::{COPIES, Export, GRAPHS, KERNELS, NVTX, SCHEDULING, SETS, WAITS};
 use super::series::Series;
-use super::summary::{ReportSummary, noted_command, noted_run};
+use super::summary::{PROFILE_KEY, ReportSummary, noted_run};
 use super::table::Table;
 pub use super::tables::VERDICT;
 use super::tables::{AnalysisContext, Builder, Make, TABLES};
@@ -114,9 +114,7 @@ pub fn analyze(
         } => {
             // Errors contain the path of the given file, not of the temporary export.
             let export = Export::open(&exported, path)?;
-            let mut analysis = analyze_export(&export, title, request, progress)?;
-            analysis.summary.add_profile_notes(path);
-            Ok(analysis)
+            analyze_export(&export, title, request, progress)
         }
     }
 }
@@ -179,7 +177,9 @@ fn analyze_export(
         window = window.intersect(find_range(export, range)?);
     }
     let mut capture = read(export, title, window, progress)?;
-    capture.command = noted_command(&export.source).or(capture.command);
+    let noted = noted_run(&export.source);
+    let command = |run: &Value| Some(run[PROFILE_KEY]["command"].as_str()?.to_owned());
+    capture.command = noted.as_ref().and_then(command).or(capture.command);
     let nothing = |reason: &str| ReportError::Nothing {
         path: export.source.clone(),
         reason: reason.to_owned(),
@@ -201,8 +201,8 @@ fn analyze_export(
     let on_demand = OnDemand::new(export, &capture, window, request.rows);
     let mut evidence = CaptureMetrics::from_capture(&context, critical_path);
     evidence.core_wait = on_demand.core_wait(&context, MAX_VERDICT_EVENTS)?;
-    if let Some(run) = noted_run(&export.source) {
-        evidence.add_run(&run);
+    if let Some(run) = &noted {
+        evidence.add_run(run);
     }
     let is_ours = !critical_path.stages.is_empty();
     let findings = if is_ours {
@@ -241,13 +241,17 @@ fn analyze_export(
             }
         }
     }
+    let mut summary = ReportSummary::from_capture(&context, evidence.gpu_busy, &findings);
+    if let Some(run) = &noted {
+        summary.add_profile_notes(run);
+    }
     Ok(Analysis {
         title: title.to_owned(),
         version: capture.version.clone(),
         tables,
         verdict: is_ours.then(|| findings.iter().map(|finding| finding.to_text()).collect()),
         warmup_ns: evidence.warmup_ns,
-        summary: ReportSummary::from_capture(&context, evidence.gpu_busy, &findings),
+        summary,
         plot,
         series: None,
         not_measured: missing,

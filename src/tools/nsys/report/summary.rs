@@ -17,7 +17,7 @@ use super::tables::AnalysisContext;
 
 pub(super) use self::load::Load;
 pub use self::profile_notes::PROFILE_KEY;
-pub(super) use self::profile_notes::{noted_command, noted_run};
+pub(super) use self::profile_notes::noted_run;
 pub(super) use self::throughput::Throughput;
 
 /// Summary of one report.

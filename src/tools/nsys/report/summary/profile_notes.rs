@@ -21,19 +21,10 @@ pub(crate) fn noted_run(path: &Path) -> Option<Value> {
     serde_json::from_slice(&bytes).ok()
 }
 
-/// The command that runs the workload of a report, as `jetwatch profile` notes it next to the report.
-pub(crate) fn noted_command(path: &Path) -> Option<String> {
-    let stats = noted_run(path)?;
-    stats[PROFILE_KEY]["command"].as_str().map(str::to_owned)
-}
-
 impl ReportSummary {
-    /// Adds what stands next to the report `path`, as far as there is something: what its series varies, its configuration, and
-    /// the CPU time of a frame.
-    pub(crate) fn add_profile_notes(&mut self, path: &Path) {
-        let Some(stats) = noted_run(path) else {
-            return;
-        };
+    /// Adds what `stats`, the statistics next to the report, say: what its series varies, its configuration, and the CPU time of
+    /// a frame.
+    pub(crate) fn add_profile_notes(&mut self, stats: &Value) {
         let notes = &stats[PROFILE_KEY];
         let text = |key: &str| notes[key].as_str().map(str::to_owned);
         self.workload.config = text("config_hash");
@@ -65,15 +56,13 @@ mod tests {
             throughput: Some(Throughput::default()),
             ..ReportSummary::default()
         };
-        let before = summary.clone();
-        summary.add_profile_notes(&report);
-        assert_eq!(summary, before, "there is no file");
+        assert_eq!(noted_run(&report), None, "there is no file");
         fs::write(
             folder.path().join("p-batch04.stats.json"),
             r#"{"cpu_ms_per_frame": 2.5, "profile": {"base_hash": "x", "config_hash": "y", "varied": {"detector.batch_size": "4"}}}"#,
         )
         .expect("written");
-        summary.add_profile_notes(&report);
+        summary.add_profile_notes(&noted_run(&report).expect("a file"));
         assert_eq!(summary.workload.varied["detector.batch_size"], "4");
         assert_eq!(summary.workload.base.as_deref(), Some("x"));
         assert_eq!(
