@@ -42,44 +42,34 @@ pub(crate) struct SecondaryBatches {
     pub suggested: u64,
 }
 
-/// Sums over the ranges of one network.
-#[derive(Default)]
-struct BatchTotals {
-    batches: u64,
-    crops: u64,
-    batch_size: u64,
-    wait_ns: i64,
-    work_ns: i64,
-}
-
 impl Rendering {
     /// From the stages of a capture; `None` where nothing was drawn.
     pub(super) fn from_path(path: &CriticalPath, capture: &Capture, span_ns: i64) -> Option<Self> {
-        let drawn = path.stage(Stage::Render)?;
+        let drawn = path.stage(Stage::Render)?.ranges as f64;
         let names = StageNames::from_capture(capture);
         let ranges = capture.ranges.iter();
         let inferred = ranges.filter(|range| names.of(range) == Some(Stage::Infer));
         let inferred: u64 = inferred.map(|range| u64::from(range.payload)).sum();
         let total = |stage| path.stage(stage).map_or(0, |times| times.total_ns) as f64;
-        Some(Self {
-            draw_ns: drawn.total_ns as f64 / drawn.ranges as f64,
-            encoder_ns: total(Stage::Encode) / drawn.ranges as f64,
-            infer_ns: total(Stage::Infer) / (inferred as f64).max(1.0),
-            share: (drawn.total_ns as f64 + total(Stage::Encode)) / span_ns as f64,
-        })
+        Self::new(total, drawn, inferred as f64, span_ns as f64)
     }
 
     /// From a run; `None` where nothing was drawn.
     pub(super) fn from_run(run: &RunNotes) -> Option<Self> {
         let drawn = run.of_stage(Stage::Render, |found| found.count);
         let inferred = run.of_stage(Stage::Infer, |found| found.items);
-        let total_ms = |stage| run.total_ms(stage);
-        let run_ms = run.duration_s * 1e3;
-        (drawn > 0.0 && run_ms > 0.0).then(|| Self {
-            draw_ns: total_ms(Stage::Render) * MS / drawn,
-            encoder_ns: total_ms(Stage::Encode) * MS / drawn,
-            infer_ns: total_ms(Stage::Infer) * MS / inferred.max(1.0),
-            share: (total_ms(Stage::Render) + total_ms(Stage::Encode)) / run_ms,
+        let total = |stage| run.total_ms(stage) * MS;
+        Self::new(total, drawn, inferred, run.duration_s * 1e9)
+    }
+
+    /// Of the sums of stages in ns, and of frames drawn and inferred in `span_ns`.
+    fn new(total: impl Fn(Stage) -> f64, drawn: f64, inferred: f64, span_ns: f64) -> Option<Self> {
+        let [draw, encode] = [Stage::Render, Stage::Encode].map(&total);
+        (drawn > 0.0 && span_ns > 0.0).then(|| Self {
+            draw_ns: draw / drawn,
+            encoder_ns: encode / drawn,
+            infer_ns: total(Stage::Infer) / inferred.max(1.0),
+            share: (draw + encode) / span_ns,
         })
     }
 }
@@ -88,7 +78,8 @@ impl SecondaryBatches {
     /// From the ranges of a capture.
     pub(super) fn from_capture(capture: &Capture) -> Vec<Self> {
         let names = StageNames::from_capture(capture);
-        let mut networks: BTreeMap<&str, BatchTotals> = BTreeMap::new();
+        // The number of batches, and sums in place of means.
+        let mut networks: BTreeMap<&str, (u64, Self)> = BTreeMap::new();
         for range in &capture.ranges {
             let Some(stage @ (Stage::SecondaryWait | Stage::Secondary)) = names.of(range) else {
                 continue;
@@ -96,27 +87,28 @@ impl SecondaryBatches {
             let thread = &capture.threads[usize::from(range.thread)];
             let network =
                 thread_names::secondary_network(thread.name.as_deref().unwrap_or_default());
-            let sums = networks.entry(network).or_default();
+            let (batches, sums) = networks.entry(network).or_default();
             if stage == Stage::SecondaryWait {
                 sums.batch_size = sums.batch_size.max(u64::from(range.payload));
-                sums.wait_ns += range.duration();
+                sums.wait_ns += range.duration() as f64;
             } else {
-                sums.batches += 1;
-                sums.crops += u64::from(range.payload);
-                sums.work_ns += range.duration();
+                *batches += 1;
+                sums.crops += f64::from(range.payload);
+                sums.work_ns += range.duration() as f64;
             }
         }
-        let ran = networks.into_iter().filter(|(_, sums)| sums.batches > 0);
-        let mean = |(name, sums): (&str, BatchTotals)| {
-            let of_batches = |sum: f64| sum / sums.batches as f64;
-            let crops = of_batches(sums.crops as f64);
+        let ran = networks
+            .into_iter()
+            .filter(|(_, (batches, _))| *batches > 0);
+        let mean = |(name, (batches, sums)): (&str, (u64, Self))| {
+            let batches = batches as f64;
             Self {
                 name: name.to_owned(),
-                crops,
-                batch_size: sums.batch_size,
-                wait_ns: of_batches(sums.wait_ns as f64),
-                work_ns: of_batches(sums.work_ns as f64),
-                suggested: Self::mean_batch(crops),
+                crops: sums.crops / batches,
+                wait_ns: sums.wait_ns / batches,
+                work_ns: sums.work_ns / batches,
+                suggested: Self::mean_batch(sums.crops / batches),
+                ..sums
             }
         };
         ran.map(mean).collect()
