@@ -262,23 +262,25 @@ fn stream_tracks(capture: &Capture, labels: &mut Labels, from: i64, until: i64) 
         &capture.streams[usize::from(done.stream)]
     };
     order.sort_by_key(|at| (key(*at), capture.operations[*at as usize].start));
-    let mut tracks: Vec<Track> = Vec::new();
-    let mut last = None;
-    for at in order {
-        let done = &capture.operations[at as usize];
-        if last.replace(key(at)) != Some(key(at)) {
-            tracks.push(Track {
-                title: format!("GPU {} stream {}", key(at).device, key(at).number),
-                kind: TrackKind::Gpu,
-                hidden: false,
-                blocks: Vec::new(),
-            });
-        }
-        if let Some(track) = tracks.last_mut() {
+    let streams = order.chunk_by(|a, b| key(*a) == key(*b));
+    let tracks = streams.map(|operations| {
+        let mut blocks = Vec::new();
+        for at in operations {
+            let done = &capture.operations[*at as usize];
             let label = labels.number((done.name, 0));
-            let event = (done.start - from, done.end - from, label);
-            push_block(&mut track.blocks, event, least);
+            push_block(
+                &mut blocks,
+                (done.start - from, done.end - from, label),
+                least,
+            );
         }
-    }
-    tracks
+        let stream = key(operations[0]);
+        Track {
+            title: format!("GPU {} stream {}", stream.device, stream.number),
+            kind: TrackKind::Gpu,
+            hidden: false,
+            blocks,
+        }
+    });
+    tracks.collect()
 }

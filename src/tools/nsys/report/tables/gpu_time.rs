@@ -64,28 +64,24 @@ pub(crate) fn busy_times(capture: &Capture) -> Vec<BusyTimes> {
     };
     // Nearly in order already, which a stable sort makes use of.
     order.sort_by_key(|at| (key(*at), capture.operations[*at as usize].start));
-    let mut all: Vec<((Option<i64>, i64), BusyTimes)> = Vec::new();
-    for at in order {
-        let done = &capture.operations[at as usize];
-        if all.last().is_none_or(|(last, _)| *last != key(at)) {
-            let stream = &capture.streams[usize::from(done.stream)];
-            all.push((
-                key(at),
-                BusyTimes {
-                    process: stream.process_number(),
-                    device: stream.device,
-                    times: Vec::new(),
-                },
-            ));
-        }
-        if let Some((_, busy)) = all.last_mut() {
-            match busy.times.last_mut() {
+    let all = order.chunk_by(|a, b| key(*a) == key(*b)).map(|operations| {
+        let mut times: Vec<(i64, i64)> = Vec::new();
+        for at in operations {
+            let done = &capture.operations[*at as usize];
+            match times.last_mut() {
                 Some(last) if last.1 >= done.start => last.1 = last.1.max(done.end),
-                _ => busy.times.push((done.start, done.end)),
+                _ => times.push((done.start, done.end)),
             }
         }
-    }
-    all.into_iter().map(|(_, busy)| busy).collect()
+        let first = &capture.operations[operations[0] as usize];
+        let stream = &capture.streams[usize::from(first.stream)];
+        BusyTimes {
+            process: stream.process_number(),
+            device: stream.device,
+            times,
+        }
+    });
+    all.collect()
 }
 
 pub(super) fn gaps(context: &AnalysisContext<'_>) -> Table {
