@@ -21,6 +21,8 @@ pub const FPS: u32 = 10;
 pub enum Fault {
     /// The session ends after this long without a request; RTCP does not count. Its timeout is two thirds of it, in whole seconds.
     CountsRequests(Duration),
+    /// As before, and GET_PARAMETER does not count.
+    CountsOptions(Duration),
     /// Status of the answer to GET_PARAMETER.
     Parameter(u16),
     /// GET_PARAMETER is not answered.
@@ -200,9 +202,10 @@ fn serve(
     let has = |fault: Fault| stream.faults.contains(&fault);
     let writer = Arc::new(Mutex::new(client.try_clone()?));
     let patience = stream.faults.iter().find_map(|fault| match fault {
-        Fault::CountsRequests(limit) => Some(*limit),
+        Fault::CountsRequests(limit) | Fault::CountsOptions(limit) => Some(*limit),
         _ => None,
     });
+    let counts_options = patience.is_some_and(|limit| has(Fault::CountsOptions(limit)));
     let last_request = Arc::new(Mutex::new(Instant::now()));
     if let Some(limit) = patience {
         let (last, client) = (Arc::clone(&last_request), client.try_clone()?);
@@ -244,8 +247,11 @@ fn serve(
         };
         let length: u64 = header("Content-Length").parse().unwrap_or(0);
         std::io::copy(&mut (&mut reader).take(length), &mut std::io::sink())?;
-        *last_request.lock().unwrap() = Instant::now();
         let method = request.split(' ').next().unwrap_or_default().to_owned();
+        let is_counted = method != "GET_PARAMETER" || !counts_options;
+        if is_counted {
+            *last_request.lock().unwrap() = Instant::now();
+        }
         log.lock().unwrap().push(method.clone());
         let reply = |status: &str, headers: &str, body: &str| {
             let length = match body.len() {

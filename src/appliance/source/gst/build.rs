@@ -26,13 +26,13 @@ use super::bounded::{LateCalls, OPEN_TIMEOUT};
 use super::camera;
 use super::decode::{self, DecodeOptions};
 use super::diagnostics::SessionDiagnostics;
-use super::digest_relay::DigestRelay;
 use super::encode::RawEncoder;
 use super::encoded::EncodedCapture;
 use super::hardware::VideoHardware;
 use super::http::{Camera, HttpSource};
 use super::launch::{self, LaunchBin};
 use super::rate_probes::pace;
+use super::rtsp_relay::RtspRelay;
 use super::scaler::{self, StallMonitor};
 use super::stream;
 use super::sync_gate::SyncGate;
@@ -54,11 +54,11 @@ pub(super) struct BuiltPipeline {
     pub(super) http: Option<HttpSource>,
     /// Encodes what has no stream of its own; `None`: none is requested.
     pub(super) encoder: Option<Arc<RawEncoder>>,
-    /// Logs in with an RTSP camera for `rtspsrc`.
-    pub(super) _relay: Option<DigestRelay>,
+    /// Between `rtspsrc` and its camera.
+    pub(super) _relay: Option<RtspRelay>,
 }
 
-/// Builds the pipeline of a source; `relays`: its RTSP camera takes Digest with SHA-256 only;
+/// Builds the pipeline of a source; `relays`: its RTSP camera needs a relay;
 /// `logged_format`: see [`SessionDiagnostics::new`].
 ///
 /// # Errors
@@ -123,19 +123,14 @@ pub(super) fn build(
         } => {
             let source = make("rtspsrc", RTSP)?;
             let password = password.as_ref().map(Secret::read).transpose();
-            match (user.clone(), password.map_err(SourceError::Password)?) {
-                (Some(user), Some(password)) if relays => {
-                    let login = Login { user, password };
-                    relay = Some(DigestRelay::start(location, login).map_err(build_error)?);
-                }
-                (user, password) => {
-                    if let Some(user) = user {
-                        source.set_property("user-id", user);
-                    }
-                    if let Some(password) = password {
-                        source.set_property("user-pw", password);
-                    }
-                }
+            let password = password.map_err(SourceError::Password)?;
+            if relays {
+                let login = user.clone().zip(password);
+                let login = login.map(|(user, password)| Login { user, password });
+                relay = Some(RtspRelay::start(location, login).map_err(build_error)?);
+            } else {
+                source.set_property("user-id", user);
+                source.set_property("user-pw", password);
             }
             let address = relay.as_ref().map(|relay| relay.address(location));
             source.set_property("location", address.as_ref().unwrap_or(location));

@@ -11,7 +11,6 @@ mod caps_handler;
 mod codec_threads;
 mod decode;
 mod diagnostics;
-mod digest_relay;
 mod dot;
 mod encode;
 mod encoded;
@@ -30,6 +29,7 @@ mod own_scaling;
 mod predict_plan;
 mod push_tracer;
 mod rate_probes;
+mod rtsp_relay;
 mod sample;
 mod scaler;
 mod scaler_elements;
@@ -112,8 +112,6 @@ pub struct GstSource {
     kept: session::Kept,
     /// Sessions in a row in which the machine's video decoder received data and gave no image.
     undecoded: u32,
-    /// The camera takes Digest with SHA-256 only.
-    needs_relay: bool,
 }
 
 /// Sessions of a live source without an image of the machine's video decoder, after which the CPU decodes.
@@ -128,7 +126,6 @@ impl GstSource {
             late: LateCalls::default(),
             kept: session::Kept::default(),
             undecoded: 0,
-            needs_relay: false,
         }
     }
 
@@ -143,15 +140,15 @@ impl GstSource {
         else {
             return false;
         };
-        if self.needs_relay || location.starts_with("rtsps") || context.stop.is_stopped() {
+        if self.kept.relays || location.starts_with("rtsps") || context.stop.is_stopped() {
             return false;
         }
         let location = location.clone();
         let asked = self.late.run(context, OPEN_TIMEOUT, move || {
-            digest_relay::is_needed(&location)
+            rtsp_relay::is_needed(&location)
         });
-        self.needs_relay = matches!(asked, Ok(Some(true)));
-        self.needs_relay
+        self.kept.relays = matches!(asked, Ok(Some(true)));
+        self.kept.relays
     }
 
     /// Whether the next session decodes on the CPU after this one, which failed, as the machine's video decoder cannot decode the stream:
@@ -189,7 +186,7 @@ impl Source for GstSource {
         let mut is_first = true;
         loop {
             let format = &self.kept.logged_format;
-            let built = build::build(&self.config, context, self.needs_relay, format)?;
+            let built = build::build(&self.config, context, self.kept.relays, format)?;
             let (late, kept) = (&self.late, &mut self.kept);
             let announce = || {
                 if is_first {

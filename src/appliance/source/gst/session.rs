@@ -44,6 +44,8 @@ const KEYFRAME_NOTICE: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct Kept {
     keep_alive: KeepAlive,
+    /// The RTSP camera needs a relay.
+    pub(super) relays: bool,
     /// Warnings of elements, and what is said of a session.
     log: FailureLog,
     /// The plan of the newest session, with its notes: it is logged once, and when it changes.
@@ -90,7 +92,13 @@ pub(super) fn run(
 
     let result = session.watch(&bus, first_frame);
     // Now, as the wait before the next session may be long.
-    session.kept.keep_alive.end();
+    let by_server = match &result {
+        Ok(end) => *end == Some(SessionEnd::EndOfMedia),
+        Err(error) => !error.is_refusal(),
+    };
+    if session.kept.keep_alive.end(by_server) && session.can_relay() {
+        session.kept.relays = true;
+    }
     session.wait_for_rtsp(
         &bus,
         match result {
@@ -217,9 +225,10 @@ impl Session<'_> {
             if let Some(http) = &self.built.http {
                 http.poll(&self.built.stall_monitor);
             }
-            match announced {
-                true => self.keep_session(),
-                false => self.note_wait_for_keyframe(),
+            if !announced {
+                self.note_wait_for_keyframe();
+            } else if self.moves_to_relay() {
+                return Ok(None);
             }
             self.dump_if_requested();
         }
@@ -256,19 +265,26 @@ impl Session<'_> {
         })
     }
 
-    /// Sends a keep-alive where one is due.
-    fn keep_session(&mut self) {
-        let SourceUri::Rtsp { transport, .. } = &self.config.uri else {
-            return;
+    /// Sends a keep-alive where one is due; returns whether the camera must be connected again, through a relay.
+    fn moves_to_relay(&mut self) -> bool {
+        let SourceUri::Rtsp { .. } = &self.config.uri else {
+            return false;
         };
-        if let Some(source) = self.built.pipeline.by_name(RTSP) {
-            self.kept.keep_alive.send(&source);
-        }
-        if *transport == RtspTransport::Tcp && self.kept.keep_alive.take_not_offered() {
-            let text = "the server does not offer GET_PARAMETER, so no keep-alive can be sent over TCP; if it ends the session at each \
-                        timeout, set transport: udp";
+        let can_relay = self.can_relay();
+        let source = self.built.pipeline.by_name(RTSP);
+        let moves = source.is_some_and(|source| self.kept.keep_alive.send(&source, can_relay));
+        if moves {
+            self.kept.relays = true;
+            let text = "the camera does not take GET_PARAMETER, so it is connected once more, and kept alive by OPTIONS";
             self.note(text, log::Level::Info);
         }
+        moves
+    }
+
+    /// Whether a relay can be between `rtspsrc` and its camera, and is not.
+    fn can_relay(&self) -> bool {
+        matches!(&self.config.uri, SourceUri::Rtsp { location, transport: RtspTransport::Tcp, .. }
+            if location.starts_with("rtsp://") && !self.kept.relays)
     }
 
     /// Says that data comes, but no image that can be decoded.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! RTSP cameras that take Digest credentials with SHA-256 alone (RFC 7616). `rtspsrc` hashes with MD5 in all releases that are supported,
-//! so it connects to a relay in this process, which logs in with the camera and passes on everything else. TCP only.
+//! A relay in this process between `rtspsrc` and an RTSP camera, for what `rtspsrc` does not do in any release that is supported. TCP only.
+//!
+//! - It logs in: some cameras take Digest with SHA-256 alone (RFC 7616), `rtspsrc` knows MD5 and Basic.
+//! - It keeps the session alive by OPTIONS, which all cameras know, and waits for no answer.
 //!
 //! ```text
-//!   rtspsrc ─► 127.0.0.1:PORT ─► requests, with the camera's address and credentials ─► camera
-//!           ◄─ answers and media, but for the demand for credentials ◄────────────────┘
+//!   rtspsrc ─► 127.0.0.1:PORT ─► requests, with the camera's address and credentials; keep-alives ─► camera
+//!           ◄─ answers and media, but for demands for credentials and answers to keep-alives ◄────┘
 //! ```
 
 use std::collections::VecDeque;
@@ -13,7 +15,7 @@ use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -28,27 +30,33 @@ const MAX_MESSAGE: u64 = 256 << 10;
 /// Requests whose answer may be awaited at a time.
 const MAX_PENDING: usize = 8;
 
+/// Longest time between keep-alives: half of the shortest timeout of cameras in use, 8 s.
+pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(4);
+
+/// Number of the relay's own requests; `rtspsrc` counts from 1.
+const KEEP_ALIVE: &str = "1000000000";
+
 /// Port of RTSP where the address has none.
 const DEFAULT_PORT: u16 = 554;
 
 /// Relays sessions to one camera while it exists.
-pub(super) struct DigestRelay {
+pub(super) struct RtspRelay {
     port: u16,
     is_closed: Arc<AtomicBool>,
 }
 
-impl DigestRelay {
-    /// Relays to the camera at `location`, an `rtsp://` address without credentials.
+impl RtspRelay {
+    /// Relays to the camera at `location`, an `rtsp://` address without credentials; without `login`, it passes demands for them on.
     ///
     /// # Errors
     /// There is no port or no thread to be had.
-    pub(super) fn start(location: &str, login: Login) -> io::Result<Self> {
+    pub(super) fn start(location: &str, login: Option<Login>) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let port = listener.local_addr()?.port();
         let is_closed = Arc::new(AtomicBool::new(false));
         let (closed, location) = (Arc::clone(&is_closed), location.to_owned());
         thread::Builder::new()
-            .name("rtsp-login".to_owned())
+            .name("rtsp-relay".to_owned())
             .spawn(move || {
                 for client in listener.incoming() {
                     if closed.load(Ordering::Acquire) {
@@ -70,7 +78,7 @@ impl DigestRelay {
     }
 }
 
-impl Drop for DigestRelay {
+impl Drop for RtspRelay {
     fn drop(&mut self) {
         self.is_closed.store(true, Ordering::Release);
         // Its thread waits for a connection.
@@ -128,7 +136,7 @@ fn connect(location: &str) -> io::Result<TcpStream> {
 }
 
 /// One session, until one side closes.
-fn relay(client: TcpStream, location: &str, login: &Login) -> io::Result<()> {
+fn relay(client: TcpStream, location: &str, login: &Option<Login>) -> io::Result<()> {
     let camera = connect(location)?;
     for stream in [&client, &camera] {
         stream.set_nodelay(true)?;
@@ -143,7 +151,7 @@ fn relay(client: TcpStream, location: &str, login: &Login) -> io::Result<()> {
         let (session, client) = (Arc::clone(&session), client.try_clone()?);
         let camera = camera.try_clone()?;
         thread::Builder::new()
-            .name("rtsp-login-out".to_owned())
+            .name("rtsp-relay-out".to_owned())
             .spawn(move || {
                 let _ = session.forward_requests(&client, &camera);
                 let _ = camera.shutdown(Shutdown::Both);
@@ -161,7 +169,7 @@ struct Session {
     location: String,
     /// Address of the relay, which requests have in place of the camera's.
     local: String,
-    login: Login,
+    login: Option<Login>,
     state: Mutex<State>,
 }
 
@@ -191,14 +199,40 @@ impl Session {
 
     fn forward_answers(&self, mut camera: &TcpStream, mut client: &TcpStream) -> io::Result<()> {
         let mut from = BufReader::new(camera);
+        // The session, the time between its keep-alives, and when the next one is due.
+        let mut kept: Option<(String, Duration, Instant)> = None;
         loop {
             match Part::read(&mut from)? {
-                Part::Media(bytes) => client.write_all(&bytes)?,
+                Part::Media(bytes) => {
+                    client.write_all(&bytes)?;
+                    // Without media, `rtspsrc` sends its own.
+                    if let Some((session, interval, due)) = &mut kept
+                        && Instant::now() >= *due
+                    {
+                        *due = Instant::now() + *interval;
+                        camera.write_all(&self.with_login(&self.keep_alive(session)))?;
+                    }
+                }
                 Part::Message(answer) => match self.retried(&answer) {
                     Some(request) => camera.write_all(&request)?,
-                    None => client.write_all(&answer.bytes(None))?,
+                    None if answer.header("cseq") == Some(KEEP_ALIVE) => {}
+                    None => {
+                        if let Some(header) = answer.header("session") {
+                            let (session, interval) = session_of(header);
+                            kept = Some((session.to_owned(), interval, Instant::now() + interval));
+                        }
+                        client.write_all(&answer.bytes(None))?;
+                    }
                 },
             }
+        }
+    }
+
+    fn keep_alive(&self, session: &str) -> Message {
+        Message {
+            start: format!("OPTIONS {} RTSP/1.0", self.location),
+            headers: vec![format!("CSeq: {KEEP_ALIVE}"), format!("Session: {session}")],
+            body: Vec::new(),
         }
     }
 
@@ -209,7 +243,7 @@ impl Session {
         let (method, uri) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
         let header = state.challenge.as_mut().and_then(|(challenge, count)| {
             *count += 1;
-            challenge.answer(&self.login, method, uri, *count)
+            challenge.answer(self.login.as_ref()?, method, uri, *count)
         });
         if let Some(number) = request.header("cseq") {
             let number = number.to_owned();
@@ -234,11 +268,10 @@ impl Session {
             .iter()
             .position(|(known, ..)| known == number)?;
         let (_, request, had_login) = state.pending.remove(at)?;
-        if answer.status() != Some("401") {
+        if answer.status() != Some("401") || self.login.is_none() {
             return None;
         }
-        let mut challenges = answer.challenges().into_iter();
-        let challenge = challenges.find(|it| it.scheme == Scheme::Sha256)?;
+        let challenge = Challenge::best(answer.challenges())?;
         if had_login && !challenge.is_stale {
             return None;
         }
@@ -246,6 +279,18 @@ impl Session {
         drop(state);
         Some(self.with_login(&request))
     }
+}
+
+/// The session that a header names, and the time between its keep-alives: half of its timeout at most.
+fn session_of(header: &str) -> (&str, Duration) {
+    let (session, rest) = header.split_once(';').unwrap_or((header, ""));
+    let timeout = rest.split_once("timeout=").map_or("", |(_, rest)| rest);
+    let seconds = timeout.split(';').next().map(str::trim).map(str::parse);
+    let interval = match seconds {
+        Some(Ok(seconds)) if seconds > 0 => Duration::from_secs(seconds) / 2,
+        _ => KEEP_ALIVE_INTERVAL,
+    };
+    (session.trim(), interval.min(KEEP_ALIVE_INTERVAL))
 }
 
 /// What a connection carries.
@@ -368,6 +413,20 @@ mod tests {
     fn addresses_are_split_behind_the_port() {
         assert_eq!(split("rtsp://h:8554/a?b=c"), ("h:8554", "/a?b=c"));
         assert_eq!(split("rtsp://h"), ("h", ""));
+    }
+
+    #[test]
+    fn sessions_are_kept_at_half_of_their_timeout() {
+        for (header, session, milliseconds) in [
+            ("12;timeout=5", "12", 2500),
+            ("ab; timeout=7 ;x=1", "ab", 3500),
+            ("12;timeout=60", "12", 4000),
+            ("12;timeout=0", "12", 4000),
+            ("12", "12", 4000),
+        ] {
+            let wanted = (session, Duration::from_millis(milliseconds));
+            assert_eq!(session_of(header), wanted);
+        }
     }
 
     #[test]
