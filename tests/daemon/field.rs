@@ -416,6 +416,15 @@ fn cameras_over_http_deliver_images_whatever_is_around_them() {
     let parts = |boundary: &str| head(&format!("multipart/x-mixed-replace; boundary={boundary}"));
     let no_type = "HTTP/1.0 200 OK\r\n\r\n".to_owned();
     let blank = head("multipart/x-mixed-replace;boundary=video boundary--");
+    let jpeg_type = "Content-Type: image/jpeg\r\n\r\n";
+    let many_headers = "--f\r\nX-Status: 0\r\nX-Tags:\r\nX-Flags: 0\r\nDate: 01-01-2011 03:30:45 AM IO_00000000_PT_003_000\r\nContent-Type: image/jpeg\r\n\r\n";
+    let broken_headers = "HTTP/1.1 200 OK\r\nServer: GoaHead\r\nTue, 12 Jun 2012 01:56:34 GMT\r\nExpires: Thu, %d %d %d %d:%d:%d GMT\r\n\
+        Content-Type:multipart/x-mixed-replace;boundary=f\r\n\r\n";
+    let chunked = "HTTP/1.1 200 OK\r\nContent-Type: multipart/x-mixed-replace; boundary=f\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let chunk = |bytes: Vec<u8>| {
+        let size = format!("{:x}\r\n", bytes.len());
+        [size.as_bytes(), &bytes, b"\r\n"].concat()
+    };
     let many = [
         (
             "Motion#807",
@@ -458,6 +467,54 @@ fn cameras_over_http_deliver_images_whatever_is_around_them() {
             part(audio, "\r\n"),
         ),
         (
+            "node-mjpeg-test-server#1: other bytes between",
+            parts("f"),
+            part(&format!("--f\r\n{jpeg_type}"), "\r\n\r\n6b5\r\n"),
+        ),
+        (
+            "OctoPrint-Obico#151: a length that is larger",
+            parts("f"),
+            part(&format!("--f\r\n{}", typed(length + 300)), "\r\n"),
+        ),
+        (
+            "flutter_mjpeg#41: a length that is no number",
+            parts("f"),
+            part(
+                "--f\r\nContent-Length: abc\r\nContent-Type: image/jpeg\r\n\r\n",
+                "\r\n",
+            ),
+        ),
+        (
+            "viseron#355: no line end behind the boundary",
+            parts("--jpgboundary"),
+            part(&format!("--jpgboundary{}", typed(length)), "\r\n"),
+        ),
+        (
+            "motioneye#733: no dashes before the boundary",
+            parts("f"),
+            part(&format!("f\r\n{}", typed(length)), "\r\n"),
+        ),
+        (
+            "line feeds alone",
+            parts("f"),
+            part(&format!("--f\r\n{}", typed(length)).replace('\r', ""), "\n"),
+        ),
+        (
+            "SimpleCV#93 Paparazzo.js#11: many headers, and a long one",
+            parts("f"),
+            part(many_headers, "\r\n"),
+        ),
+        (
+            "core#14960 cc-fw-tools#108: headers that are none",
+            broken_headers.to_owned(),
+            part(&format!("--f\r\n{}", typed(length)), "\r\n"),
+        ),
+        (
+            "esp32-camera#146: in chunks",
+            chunked.to_owned(),
+            chunk(part(&format!("--f\r\n{}", typed(length)), "\r\n")),
+        ),
+        (
             "mjpg-streamer#100: cut images",
             parts("f"),
             [
@@ -470,6 +527,20 @@ fn cameras_over_http_deliver_images_whatever_is_around_them() {
     let mut cases = many
         .map(|(what, head, piece)| (what, head, vec![piece; 400]))
         .to_vec();
+    let mut begun = vec![b"\0\xff\xd8 stray\r\n\r\n".to_vec()];
+    begun.extend(vec![
+        part(&format!("--f\r\n{}", typed(length)), "\r\n");
+        400
+    ]);
+    cases.push(("other bytes before the first boundary", parts("f"), begun));
+    let both = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: image/jpeg\r\nContent-Length: {length}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
+    cases.push((
+        "Prusa-Firmware-ESP32-Cam#136: a still image in chunks, with a length",
+        both,
+        vec![chunk(image.clone()), b"0\r\n\r\n".to_vec()],
+    ));
     let slow = image.chunks(300).map(<[u8]>::to_vec).collect();
     cases.push((
         "a still image, fetched again",

@@ -165,7 +165,7 @@ impl Receiver {
         let mut body = self.body.lock();
         if matches!(*body, Body::Begins) {
             if self.images.lock().is_none() {
-                let has_images = has_images(&mapped);
+                let has_images = has_images(&mapped) || announces_parts(pad);
                 let is_playlist = mapped.starts_with(b"#EXTM3U");
                 if is_playlist && self.has_own_authority {
                     // The elements that fetch its files cannot be given a database of certificates.
@@ -258,6 +258,19 @@ impl Receiver {
             gst::element_error!(element, gst::StreamError::WrongType, ("{reason}"));
         }
     }
+}
+
+/// Whether the answer on `pad` is announced as parts, whatever its first bytes are.
+fn announces_parts(pad: &gst::Pad) -> bool {
+    let event = pad.sticky_event::<gst::event::CustomDownstreamSticky>(0);
+    let kind = || {
+        let headers = event.as_ref()?.structure()?;
+        let headers = headers.get::<gst::Structure>("response-headers").ok()?;
+        let mut headers = headers.iter();
+        let (_, value) = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-type"))?;
+        Some(value.get::<String>().ok()?.to_ascii_lowercase())
+    };
+    kind().is_some_and(|kind| kind.starts_with("multipart/"))
 }
 
 /// Whether an answer that begins with `bytes` has JPEG images: one, many, or parts with a boundary or a header before each.
