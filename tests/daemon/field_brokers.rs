@@ -454,7 +454,7 @@ fn mosquitto_with_each_limit_gets_every_event_and_check_says_what_is_missing() {
     let small: &[&str] = &["takes packets of 5000 bytes at most"];
     // Lines of its configuration; parts of what `check` says is missing and denied; what is dropped.
     type Case<'c> = (&'c str, Lines, &'c [&'c str], &'c [&'c str], u64);
-    let cases: [Case<'_>; 9] = [
+    let cases: [Case<'_>; 12] = [
         ("no limit", line(""), &[], &[], 0),
         (
             "mosquitto#265",
@@ -488,8 +488,32 @@ fn mosquitto_with_each_limit_gets_every_event_and_check_says_what_is_missing() {
             1,
         ),
         (
+            "tsun-gen3-proxy#75: without Home Assistant's topics",
+            acl("topic jetwatch/#\n"),
+            &[],
+            &["publish entities of Home Assistant (homeassistant/device/jetwatch"],
+            0,
+        ),
+        (
+            "without counts and pictures",
+            acl(
+                "topic jetwatch/dev/+/events\ntopic jetwatch/dev/+/analytics\ntopic jetwatch/dev/+/status\ntopic jetwatch/dev/status\n\
+                 topic jetwatch/dev/command/#\ntopic jetwatch/dev/check/#\ntopic homeassistant/#\n",
+            ),
+            &[],
+            &["/counts/check: "],
+            1,
+        ),
+        (
+            "events alone",
+            acl("topic jetwatch/dev/+/events\ntopic write jetwatch/dev/+/snapshots/#\n"),
+            &[],
+            &["publish analytics events ("],
+            0,
+        ),
+        (
             "reading",
-            acl("topic write jetwatch/#\n"),
+            acl("topic write jetwatch/#\ntopic write homeassistant/#\n"),
             &[],
             &["does not deliver it"],
             0,
@@ -504,15 +528,27 @@ fn mosquitto_with_each_limit_gets_every_event_and_check_says_what_is_missing() {
         });
         let config = broker.client();
         let options = RehearsalOptions {
+            has_events: true,
+            has_states: true,
+            discovery: Some("homeassistant"),
             has_commands: true,
             picture_bytes: 100_000,
         };
+        let all = (name == "no limit").then(|| Subscriber::start(&config, "#").expect("let in"));
         let rehearsal = rehearse(&config, "dev", options, TIMEOUT).expect("it lets this client in");
         for (said, expected) in [(&rehearsal.missing, missing), (&rehearsal.denied, denied)] {
             assert_eq!(said.len(), expected.len(), "{name}: {rehearsal:?}");
             for (said, expected) in said.iter().zip(expected) {
                 assert!(said.contains(expected), "{name}: {said}");
             }
+        }
+        if let Some(all) = all {
+            Box::new(start(&config)).close(TEST_TIMEOUT);
+            let mut sent = std::iter::from_fn(|| all.recv_timeout(TEST_TIMEOUT))
+                .map(|(topic, _)| topic)
+                .take_while(|topic| topic != "jetwatch/dev/status");
+            // What is only tried is not delivered.
+            assert!(sent.all(|topic| topic.starts_with("jetwatch/dev/check/")));
         }
         let subscriber = Subscriber::start(&config, "jetwatch/dev/cam/events");
         let mut sink = start(&config);

@@ -27,6 +27,7 @@ pub(crate) use self::machine_entities::Sensors;
 use self::message::{Fitted, Platforms};
 pub(crate) use self::observer::Observer;
 pub use self::site::HomeAssistantOptions;
+pub(crate) use self::site::discovery_prefix;
 use self::site::{Draft, Site};
 use self::source_entities::{Seen, Source};
 use crate::Topics;

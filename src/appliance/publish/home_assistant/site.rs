@@ -49,10 +49,15 @@ pub(super) struct Draft {
     pub components: Vec<Component>,
 }
 
+/// Begin of the topics of a device's messages, with a slash, below Home Assistant's discovery prefix.
+pub(crate) fn discovery_prefix(prefix: &str, device: &str) -> String {
+    format!("{prefix}/device/{}/", ids::join(&[ORIGIN, device]))
+}
+
 impl Site {
     /// Begin of the topics of this device's messages, with a slash.
     pub fn prefix(&self) -> String {
-        format!("{}/device/{}/", self.options.config.prefix, self.box_id())
+        discovery_prefix(&self.options.config.prefix, &self.device)
     }
 
     /// Filter for them.

@@ -220,6 +220,7 @@ async fn attempt(
         max_packet_bytes: usize::MAX,
         without: left_out,
         has_wildcards: true,
+        has_qos2: true,
         client_id: identity.client_id.clone(),
         address,
     };

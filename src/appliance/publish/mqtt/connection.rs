@@ -39,6 +39,8 @@ pub(crate) struct Connection {
     pub without: Features,
     /// Filters may have wildcards.
     pub has_wildcards: bool,
+    /// Whether it takes messages of QoS 2.
+    pub has_qos2: bool,
     /// The client id, as assigned by the broker where it has done so.
     pub client_id: String,
     /// For error texts.
@@ -200,6 +202,7 @@ impl Connection {
         if is_missing(Property::MAXIMUM_QOS) {
             self.without = self.without.with(Feature::QoS1);
         }
+        self.has_qos2 = number(Property::MAXIMUM_QOS).is_none();
         self.has_wildcards = !is_missing(Property::WILDCARD_SUBSCRIPTION_AVAILABLE);
         if let Some(id) = properties.text(Property::ASSIGNED_CLIENT_IDENTIFIER) {
             id.clone_into(&mut self.client_id);

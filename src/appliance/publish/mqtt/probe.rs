@@ -4,13 +4,14 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use jetwatch_mqtt::{Packet, Publish, QoS};
+use jetwatch_mqtt::{Packet, Protocol, Publish, QoS};
 use tokio::time::{timeout, timeout_at};
 
 use super::connect::{ClientIdentity, connect};
 use super::connection::Connection;
 use super::known::Known;
 use super::{OFFLINE, runtime};
+use crate::home_assistant::discovery_prefix;
 use crate::reaction::{Feature, Reaction, reactions};
 use crate::{PublishError, Topics};
 use jetwatch_config::MqttConfig;
@@ -49,9 +50,15 @@ pub fn probe(config: &MqttConfig, limit: Duration) -> Result<BrokerInfo, Publish
     result
 }
 
-/// What the daemon will publish and receive.
+/// What the daemon will publish to this broker, and receive.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct RehearsalOptions {
+pub struct RehearsalOptions<'o> {
+    /// Events are published.
+    pub has_events: bool,
+    /// States are published.
+    pub has_states: bool,
+    /// Discovery prefix of Home Assistant; `None`: nothing is announced.
+    pub discovery: Option<&'o str>,
     /// Commands are subscribed to.
     pub has_commands: bool,
     /// Largest picture, in bytes; 0: none are published.
@@ -72,12 +79,15 @@ pub struct Rehearsal {
 /// As [`probe`], with the last will of the daemon; then publishes an empty retained message on a topic of its own, below that of `device`,
 /// and subscribes to it and to the topics of commands. The last will is not published: that connection ends before anything else is tried.
 ///
+/// With MQTT 5, a message of each kind follows, on a topic as that of a source that does not exist. It is of QoS 2 and never released, so that a
+/// broker answers, and delivers nothing.
+///
 /// # Errors
 /// As for [`probe`]. What the broker only denies is not an error.
 pub fn rehearse(
     config: &MqttConfig,
     device: &str,
-    options: RehearsalOptions,
+    options: RehearsalOptions<'_>,
     limit: Duration,
 ) -> Result<Rehearsal, PublishError> {
     let runtime = runtime("mqtt-probe")?;
@@ -89,7 +99,7 @@ pub fn rehearse(
 async fn rehearsal(
     config: &MqttConfig,
     device: &str,
-    options: RehearsalOptions,
+    options: RehearsalOptions<'_>,
     limit: Duration,
 ) -> Result<Rehearsal, PublishError> {
     let topics = Topics::new(&config.prefix, device, &Classes::default());
@@ -132,11 +142,20 @@ async fn rehearsal(
         // The broker has ended the connection on that.
         link = open(config, None, &mut known, limit).await?.0;
     }
-    match publish(&mut link, &own, limit).await {
-        Err(reason) => denied.push(format!(
-            "it does not let this user publish to {own}: {reason}; allow {}/{device}/#",
-            config.prefix
-        )),
+    let qos = match link.without.has(Feature::QoS1) {
+        false => QoS::AtLeastOnce,
+        true => QoS::AtMostOnce,
+    };
+    let mut own_denied = None;
+    match publish(&mut link, &own, (qos, 1), limit).await {
+        Err(reason) => {
+            own_denied = Some(format!(
+                "it does not let this user publish to {own}: {reason}; allow {}/{device}/#",
+                config.prefix
+            ));
+            // The broker may have ended the connection on that.
+            link = open(config, None, &mut known, limit).await?.0;
+        }
         Ok(false) if is_subscribed == Some(true) && !comes_back(&mut link, &own).await => {
             denied.push(format!(
                 "it has acknowledged a message to {own} and does not deliver it: this user may not receive it, or, which MQTT 3.1.1 does \
@@ -146,12 +165,81 @@ async fn rehearsal(
         }
         Ok(_) => {}
     }
+    let kinds = match link.protocol == Protocol::V5 && link.has_qos2 {
+        true => kinds(device, options, &topics),
+        false => Vec::new(),
+    };
+    let mut refused = Vec::new();
+    for (what, topic) in &kinds {
+        let tried = (QoS::ExactlyOnce, 1);
+        if let Err(reason) = publish(&mut link, topic, tried, limit).await {
+            refused.push(format!("{what} ({topic}: {reason})"));
+        }
+        // A message that is not released counts until the connection ends.
+        link.disconnect(limit).await;
+        link = open(config, None, &mut known, limit).await?.0;
+    }
+    if refused.len() == kinds.len() {
+        denied.extend(own_denied);
+    } else if !refused.is_empty() {
+        let discovery = options
+            .discovery
+            .map(|prefix| format!(" and {prefix}/device/#"));
+        denied.push(format!(
+            "it does not let this user publish {}: these will be missing; allow {}/{device}/#{}",
+            refused.join(", "),
+            config.prefix,
+            discovery.unwrap_or_default()
+        ));
+    }
     link.disconnect(limit).await;
     Ok(Rehearsal {
         info,
         missing,
         denied,
     })
+}
+
+/// The kinds of messages that the daemon publishes, each with a topic that is only tried.
+fn kinds(
+    device: &str,
+    options: RehearsalOptions<'_>,
+    topics: &Topics,
+) -> Vec<(&'static str, String)> {
+    let own = format!("check-{}", std::process::id());
+    let of_source = |levels| topics.of_source(&own, levels);
+    let discovery = options
+        .discovery
+        .map(|prefix| discovery_prefix(prefix, device));
+    let has_pictures = options.has_events && options.picture_bytes > 0;
+    let kinds = [
+        (options.has_events, "events", of_source("events")),
+        (
+            options.has_events,
+            "analytics events",
+            of_source("analytics"),
+        ),
+        (has_pictures, "pictures", of_source("snapshots/check")),
+        (
+            options.has_states,
+            "the state of the device",
+            topics.status().to_string(),
+        ),
+        (options.has_states, "states of sources", of_source("status")),
+        (options.has_states, "counts", of_source("counts/check")),
+        (
+            options.has_commands,
+            "replies to commands",
+            topics.of_device("command/reply"),
+        ),
+        (
+            discovery.is_some(),
+            "entities of Home Assistant",
+            format!("{}{own}/config", discovery.unwrap_or_default()),
+        ),
+    ];
+    let published = kinds.into_iter().filter(|(is_published, ..)| *is_published);
+    published.map(|(_, what, topic)| (what, topic)).collect()
 }
 
 async fn open(
@@ -198,18 +286,20 @@ async fn subscribes(
     is_open.then_some(is_allowed)
 }
 
-/// Publishes as the daemon does, and waits for the acknowledgement; returns whether the message has come back before it.
-async fn publish(link: &mut Connection, topic: &str, limit: Duration) -> Result<bool, String> {
-    let is_acknowledged = !link.without.has(Feature::QoS1);
+/// Publishes an empty message and waits for the acknowledgement; returns whether the message has come back before it.
+async fn publish(
+    link: &mut Connection,
+    topic: &str,
+    (qos, id): (QoS, u16),
+    limit: Duration,
+) -> Result<bool, String> {
+    let is_acknowledged = qos != QoS::AtMostOnce;
     let packet = Packet::Publish(Publish {
         topic: topic.into(),
         payload: Bytes::new(),
-        qos: match is_acknowledged {
-            true => QoS::AtLeastOnce,
-            false => QoS::AtMostOnce,
-        },
-        id: u16::from(is_acknowledged),
-        retain: !link.without.has(Feature::Retain),
+        qos,
+        id: if is_acknowledged { id } else { 0 },
+        retain: qos != QoS::ExactlyOnce && !link.without.has(Feature::Retain),
         dup: false,
         properties: Default::default(),
     });
