@@ -172,7 +172,7 @@ fleet-sizing: simulator ## Measure what a connection and an event cost mosquitto
 	@.ci/setup run
 	@tests/fleet/sizing $(SIMULATOR)
 
-web-test: program ## Prove the page in a real browser (Debian's chromium and nodejs, puppeteer-core in .cache; minutes; PICTURES= keeps pictures).
+web-test: program ## Prove the page in Chromium and Firefox (of Debian, with nodejs, puppeteer-core in .cache; minutes; PICTURES= keeps pictures).
 	@.ci/setup run test onnxruntime
 	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" tests/web/run $(PROGRAM) "$$(tests/web/install)" $(PICTURES)
 

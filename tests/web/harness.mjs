@@ -11,16 +11,24 @@ export const LIMIT = { timeout: 40000 };
 export const DESKTOP = { width: 1440, height: 900 };
 export const PHONE = { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
 
-export const browser = await puppeteer.launch({
+/** BROWSER=firefox: Firefox in place of Chromium. */
+export const isFirefox = process.env.BROWSER === "firefox";
+export const browser = await puppeteer.launch(isFirefox ? {
+  acceptInsecureCerts: true,
+  browser: "firefox",
+  executablePath: process.env.FIREFOX || "/usr/bin/firefox-esr",
+  extraPrefsFirefox: { "network.dns.localDomains": "home.example", "layout.css.prefers-color-scheme.content-override": 1, "focusmanager.testmode": true },
+} : {
+  acceptInsecureCerts: true,
   executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
   args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--host-resolver-rules=MAP home.example 127.0.0.1"],
 });
 let passed = 0;
 const failures = [];
 
-/** One flow; a failure does not end the others. FLOWS=PATTERN leaves others out. */
-export async function flow(name, run) {
-  if (!new RegExp(process.env.FLOWS || "").test(name)) return;
+/** One flow; a failure does not end the others. FLOWS=PATTERN leaves others out; `onlyChromium` is the reason to leave it out in Firefox. */
+export async function flow(name, run, { onlyChromium } = {}) {
+  if (!new RegExp(process.env.FLOWS || "").test(name) || (isFirefox && onlyChromium)) return;
   try {
     await run();
     passed += 1;
@@ -39,7 +47,8 @@ export async function open(origin, { scheme = "light", view = DESKTOP, hash = ""
   page.on("pageerror", (error) => page.problems.push(error.message));
   page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
   await page.setViewport(view);
-  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+  // Firefox is light by its preferences.
+  if (!isFirefox) await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
   await page.goto(`${origin}/${hash}`);
   return page;
 }
@@ -67,6 +76,6 @@ export const press = (page, label) => page.evaluate((text) => [...document.query
 /** Ends the browser, and tells what came of the flows. */
 export async function finish() {
   await browser.close();
-  console.log(`web: ${passed} passed, ${failures.length} failed`);
+  console.log(`${isFirefox ? "firefox" : "web"}: ${passed} passed, ${failures.length} failed`);
   process.exitCode = failures.length > 0 ? 1 : 0;
 }

@@ -146,11 +146,11 @@ async function checks(name, place, clients) {
 /** In the browser: log-in, pictures. `frame` finds the frame that has the page. */
 async function inBrowser(name, origin, frame = (page) => page) {
   await flow(`behind ${name}: log-in and pictures in the browser`, async () => {
-    const { page, session } = await openPage(origin);
+    const page = await openPage(origin);
     const place = await frame(page);
     await logIn(place, "anna");
     await place.waitForFunction(() => Number(document.querySelector(".tile")?.dataset.pictures) >= 3, LIMIT);
-    const { cookies } = await session.send("Network.getAllCookies");
+    const cookies = await page.browserContext().cookies();
     assert.deepEqual(cookies.map(({ name: found }) => found), ["__Host-jetwatch"]);
     await page.browserContext().close();
   });
