@@ -67,7 +67,7 @@ pub fn rules_of_file(label: &str, text: &str, source: &str) -> FileRules {
         let items = items_of(source_of(root, source).and_then(|source| entry(source, key)));
         (key, items.into_iter().filter_map(keys_of).collect())
     });
-    let schedules = entry(root, "schedules").map(|schedules| entries_of(schedules));
+    let schedules = entry(root, "schedules").map(entries_of);
     let schedules = schedules.unwrap_or_default().iter();
     let groups = entry(root, "detector").and_then(|detector| entry(detector, "groups"));
     FileRules {

@@ -137,14 +137,21 @@ fn other_styles_are_changed_or_refused() {
     );
 
     let flow_list = "sources:\n  - name: gate\n    uri: /v.mp4\n    zones: [{name: door, coordinates: '0.6,0.6,0.9,0.6,0.9,0.9'}]\ndetector: {model: /m}";
-    let edited = edit(flow_list, "gate", &[moved.clone()], &[crossing()]).expect("no other keys");
+    let edited = edit(
+        flow_list,
+        "gate",
+        std::slice::from_ref(&moved),
+        &[crossing()],
+    )
+    .expect("no other keys");
     assert!(
         edited.contains("    zones:\n      - name: \"door\"\n"),
         "{edited}"
     );
 
     let more = flow_list.replace("name: door,", "name: door, inertia_frames: 5,");
-    let edited = edit(&more, "gate", &[moved.clone()], &[]).expect("keys are carried over");
+    let edited =
+        edit(&more, "gate", std::slice::from_ref(&moved), &[]).expect("keys are carried over");
     assert!(edited.contains("        inertia_frames: 5\n"), "{edited}");
 
     let folded = FILE.replace(
