@@ -93,6 +93,7 @@ nightly: ## Run the tests that take too long for each change (needs root; hours)
 	$(MAKE) sanitize
 	for suite in focal bullseye jammy noble; do $(MAKE) userland SUITE=$$suite || exit 1; done
 	$(MAKE) v4l2
+	$(MAKE) web-test BROWSERS=firefox
 	$(MAKE) journald
 	$(MAKE) appliance
 	$(MAKE) appliance-limits
