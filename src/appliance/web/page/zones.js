@@ -504,7 +504,10 @@ class Editor {
 function arrow([[x1, y1], [x2, y2]], kind) {
   const [dx, dy] = [x2 - x1, y2 - y1];
   const at = (along, aside) => `${(x1 + dx * along - dy * aside) * 1000},${(y1 + dy * along + dx * aside) * 1000}`;
-  return [svg("polyline", { points: `${at(0, 0)} ${at(1, 0)}`, class: kind }), svg("polyline", { points: `${at(0.7, 0.2)} ${at(1, 0)} ${at(0.7, -0.2)}`, class: kind })];
+  // Of a long one, the head stays small.
+  const head = Math.min(0.3, 0.035 / (Math.hypot(dx, dy) || 1));
+  const tips = [at(1 - head, head * 0.67), at(1, 0), at(1 - head, head * -0.67)];
+  return [svg("polyline", { points: `${at(0, 0)} ${at(1, 0)}`, class: kind }), svg("polyline", { points: tips.join(" "), class: kind })];
 }
 
 /** Why nothing can be changed, and how to get the right to it. */
