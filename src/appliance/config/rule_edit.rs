@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Zones and lines of one source, changed in the text of a configuration, and sources added to it: the rest of the text, with its
+//! Rules of one source, changed in the text of a configuration, and sources added to it: the rest of the text, with its
 //! comments, stays as it is.
 //!
 //! Works on the lines of files in block style. What cannot be changed so is refused, and nothing is guessed: the result is read again,
@@ -536,7 +536,7 @@ impl<'t> Edit<'t> {
         }
     }
 
-    /// Writes the lines of one item: those of keys that stay as they are, others anew; in flow style on one line.
+    /// Writes the lines of one item: those of keys that stay as they are, others are written again, in flow style on one line.
     fn edit_item(
         &self,
         text: &mut String,
