@@ -477,7 +477,7 @@ fn cameras_over_http_deliver_images_whatever_is_around_them() {
             part(&format!("--f\r\n{}", typed(length + 300)), "\r\n"),
         ),
         (
-            "flutter_mjpeg#41: a length that is no number",
+            "flutter_mjpeg#41: a length that is not a number",
             parts("f"),
             part(
                 "--f\r\nContent-Length: abc\r\nContent-Type: image/jpeg\r\n\r\n",

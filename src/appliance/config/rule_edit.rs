@@ -32,7 +32,7 @@ pub type EditedSections = [(&'static str, Vec<EditedRule>)];
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FileRules {
     /// The rules of each section, as they are written; `stationary` as a list of one.
-    pub sections: HashMap<&'static str, Vec<Map<String, Value>>>,
+    pub sections: HashMap<&'static str, Vec<Value>>,
     /// The names of `schedules`.
     pub schedules: Vec<String>,
     /// The labels of each group of `detector.groups`.
@@ -59,14 +59,8 @@ pub fn rules_of_file(label: &str, text: &str, source: &str) -> FileRules {
         return FileRules::default();
     };
     let root = document.located();
-    let keys_of = |item: &Spanned| match json_of(&item.value) {
-        Value::Object(keys) => Some(keys),
-        _ => None,
-    };
-    let sections = SECTIONS.map(|key| {
-        let items = items_of(source_of(root, source).and_then(|source| entry(source, key)));
-        (key, items.into_iter().filter_map(keys_of).collect())
-    });
+    let source = source_of(root, source);
+    let sections = SECTIONS.map(|key| (key, section_json(source, key)));
     let schedules = entry(root, "schedules").map(entries_of);
     let schedules = schedules.unwrap_or_default().iter();
     let groups = entry(root, "detector").and_then(|detector| entry(detector, "groups"));
@@ -201,13 +195,8 @@ fn is_kept(before: &Config, after: &Config, index: usize) -> bool {
 
 /// Whether a source has the wanted sections, and the others as before.
 fn has_sections(old: Option<&Spanned>, new: Option<&Spanned>, sections: &EditedSections) -> bool {
-    let of = |source: Option<&'_ Spanned>, key: &str| {
-        let items = items_of(source.and_then(|source| entry(source, key)));
-        let keys = items.iter().map(|item| json_of(&item.value));
-        keys.collect::<Vec<Value>>()
-    };
     SECTIONS.iter().all(|key| {
-        let (old, new) = (of(old, key), of(new, key));
+        let (old, new) = (section_json(old, key), section_json(new, key));
         let Some((_, rules)) = sections.iter().find(|(wanted, _)| wanted == key) else {
             return old == new;
         };
@@ -702,6 +691,12 @@ fn items_of(section: Option<&Spanned>) -> Vec<&Spanned> {
         },
         None => Vec::new(),
     }
+}
+
+/// The rules of a section of a source as JSON.
+fn section_json(source: Option<&Spanned>, key: &str) -> Vec<Value> {
+    let items = items_of(source.and_then(|source| entry(source, key)));
+    items.iter().map(|item| json_of(&item.value)).collect()
 }
 
 /// The name of a rule; empty: it has none, as the rule `stationary`.

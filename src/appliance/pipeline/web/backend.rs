@@ -385,11 +385,10 @@ fn edited_rule(mut keys: RuleKeys) -> EditedRule {
 
 /// Adds to `rules` what only the file says: its schedules by name, and which zones may overlap.
 fn add_from_file(rules: &mut Value, file: &FileRules) {
-    let add = |rule: &mut Value, written: &[RuleKeys]| {
-        let name = &rule["name"];
+    let add = |rule: &mut Value, written: &[Value]| {
         let written = written
             .iter()
-            .find(|written| written.get("name").unwrap_or(&Value::Null) == name);
+            .find(|written| written["name"] == rule["name"]);
         for key in ["schedule", "allow_overlap"] {
             if let Some(value) = written.and_then(|written| written.get(key)) {
                 rule[key] = value.clone();

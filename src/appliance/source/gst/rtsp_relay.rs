@@ -30,7 +30,7 @@ const MAX_MESSAGE: u64 = 256 << 10;
 /// Requests whose answer may be awaited at a time.
 const MAX_PENDING: usize = 8;
 
-/// Longest time between keep-alives: half of the shortest timeout of cameras in use, 8 s.
+/// Maximum time between keep-alives: half of the shortest timeout of cameras in use, 8 s.
 pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(4);
 
 /// Number of the relay's own requests; `rtspsrc` counts from 1.

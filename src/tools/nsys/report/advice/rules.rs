@@ -222,7 +222,7 @@ fn is_infer_limit(metrics: &CaptureMetrics) -> bool {
         || is_detector_limit(metrics) && metrics.shares[Stage::Infer] >= BOTTLENECK
 }
 
-/// Whether the network is the limit and neither a GPU nor a DLA ran it. A scripted detector is no network.
+/// Whether the network is the limit and neither a GPU nor a DLA ran it. A scripted detector is not a network.
 fn is_network_on_cpu(metrics: &CaptureMetrics) -> bool {
     let is_elsewhere = metrics.run.is_scripted() || metrics.run.is_on_dla();
     metrics.gpu_busy.is_none() && is_infer_limit(metrics) && !is_elsewhere
