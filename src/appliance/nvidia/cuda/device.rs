@@ -6,10 +6,9 @@ use std::fmt;
 use std::ptr;
 use std::sync::{Arc, Weak};
 
-use cudarc::driver::sys::{CUcontext, CUdevice};
 use parking_lot::Mutex;
 
-use super::library::{Library, OUT_OF_MEMORY, SUCCESS, symbol};
+use super::library::{CUcontext, CUdevice, Library, OUT_OF_MEMORY, SUCCESS, symbol};
 use super::{CudaError, Kernels};
 
 // Numbers of CUdevice_attribute.

@@ -5,8 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cudarc::driver::sys::CUevent;
-
+use super::library::CUevent;
 use super::{CudaError, Device, Stream};
 
 // Flags of cuEventCreate.

@@ -4,9 +4,7 @@
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUgraph, CUgraphExec, CUgraphNode};
-
-use super::library::{CuResult, symbol};
+use super::library::{CUgraph, CUgraphExec, CUgraphNode, CuResult, symbol};
 use super::{CudaError, Device, Stream};
 
 /// CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: allocations of other threads do not invalidate the capture.

@@ -5,9 +5,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUfunction, CUmodule};
-
-use super::library::{Library, SUCCESS};
+use super::library::{CUfunction, CUmodule, Library, SUCCESS};
 use super::{CudaError, Device, Stream};
 
 /// PTX of the kernels, terminated by NUL as the driver requires. `make-ptx` generates the file.

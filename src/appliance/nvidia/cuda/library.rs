@@ -1,20 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 //! libcuda's functions, looked up by name once per process.
 //!
-//! cudarc opens the library. Its own functions are not called: they panic when a symbol is missing, and they return the errors
-//! of CUDA 11.4 as a Rust enum, in which a number of a newer driver would be undefined behavior. Here an error stays a number
-//! until it is checked.
+//! An error stays a number until it is checked: a newer driver has numbers that no list of today has.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::path::Path;
 use std::ptr;
 use std::sync::OnceLock;
 
-use cudarc::driver::sys;
-use sys::{
-    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUmodule, CUstream,
-};
-
 use super::{CudaError, Version};
+use crate::shared_library::SharedLibrary;
+
+/// The driver's name, and the one that only links against it have: on machines without a driver, that may be CUDA's stub.
+const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
+
+/// Number of a device.
+pub(super) type CUdevice = c_int;
+/// An address in the memory of the device.
+pub(super) type CUdeviceptr = u64;
+
+/// Declares the driver's objects, which only pointers refer to, as its header does.
+macro_rules! objects {
+    ($($pointer:ident = $object:ident;)*) => {$(
+        #[doc = concat!("CUDA's `", stringify!($object), "`.")]
+        #[repr(C)]
+        pub(super) struct $object([u8; 0]);
+        #[doc = concat!("Refers to a [`", stringify!($object), "`].")]
+        pub(super) type $pointer = *mut $object;
+    )*};
+}
+
+objects! {
+    CUcontext = CUctx_st;
+    CUevent = CUevent_st;
+    CUfunction = CUfunc_st;
+    CUgraph = CUgraph_st;
+    CUgraphExec = CUgraphExec_st;
+    CUgraphNode = CUgraphNode_st;
+    CUmodule = CUmod_st;
+    CUstream = CUstream_st;
+}
 
 /// Return value of every function: 0, or an error number.
 pub(super) type CuResult = c_int;
@@ -100,15 +125,23 @@ functions! {
 /// The function `name` of libcuda.
 ///
 /// # Safety
-/// `F` must be the type of a C function with the signature that CUDA documents for `name`, and libcuda must be loaded.
+/// `F` must be the type of a C function with the signature that CUDA documents for `name`.
 pub(super) unsafe fn symbol<F: Copy>(name: &'static str) -> Result<F, CudaError> {
-    // SAFETY: `Library::open` has checked that the library is present, so cudarc opens it and does not panic.
-    let library = unsafe { sys::culib() };
-    // SAFETY: the caller guarantees the signature; cudarc never closes the library, so the copied pointer stays valid.
-    let found = unsafe { library.get::<F>(name.as_bytes()) };
-    found
-        .map(|found| *found)
-        .map_err(|_| CudaError::NoFunction { name })
+    // SAFETY: the caller guarantees the signature; the library is never closed, so the pointer stays valid.
+    unsafe { shared()?.function(name) }.ok_or(CudaError::NoFunction { name })
+}
+
+/// libcuda, opened once and never closed.
+fn shared() -> Result<&'static SharedLibrary, CudaError> {
+    static SHARED: OnceLock<SharedLibrary> = OnceLock::new();
+    if let Some(library) = SHARED.get() {
+        return Ok(library);
+    }
+    let library = NAMES
+        .iter()
+        .find_map(|name| SharedLibrary::open(Path::new(name)).ok())
+        .ok_or(CudaError::NoLibrary)?;
+    Ok(SHARED.get_or_init(|| library))
 }
 
 impl Library {
@@ -120,10 +153,6 @@ impl Library {
         static LIBRARY: OnceLock<Library> = OnceLock::new();
         if let Some(library) = LIBRARY.get() {
             return Ok(library);
-        }
-        // SAFETY: opens shared libraries by libcuda's names, whose initializers are NVIDIA's or those of a test double.
-        if !unsafe { sys::is_culib_present() } {
-            return Err(CudaError::NoLibrary);
         }
         // The version comes first: an old driver lacks functions, and its age is the better error.
         let version = Self::version()?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The GPU through libcuda: device, memory, streams, events, graphs, and the preprocessing kernel.
 //!
-//! cudarc finds and opens the library; its bindings are those of CUDA 11.4, as in JetPack 5. The public interface is safe.
+//! The functions are those of CUDA 11.4, as in JetPack 5. The public interface is safe.
 //! What callers cannot check (raw addresses, copies that continue after the call returns) is `unsafe` and visible in this
 //! crate only.
 //!

@@ -6,8 +6,7 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUstream;
-
+use super::library::CUstream;
 use super::{CudaError, Device, DeviceBuffer};
 
 /// CU_STREAM_NON_BLOCKING: does not wait for work in the default stream of the process.
