@@ -57,9 +57,6 @@ fn search_ends_at_the_most_that_may_be_tried_and_is_drawn() {
         assert_eq!(trial["received"].as_u64(), Some(sum("received")));
         let has_drops = sum("dropped") + sum("late") > 0;
         assert!(!(has_drops && trial["has_kept_up"] == true), "{trial}");
-        let loads = trial["loads"].as_array().expect("loads");
-        let parts: Vec<&str> = loads.iter().filter_map(|l| l["part"].as_str()).collect();
-        assert_eq!(parts, ["CPU", "inference", "tracking"]);
     }
     let fit = &series["streams"]["fit"];
     let found = fit["streams"].as_u64().expect("a number");

@@ -125,7 +125,7 @@ pub fn measure_pipeline(
     started(&pipeline)?;
     let observer = SystemObserver::start(root, Some(&runs));
     let trial = match args.copies {
-        Some(_) => Some(TrialObserver::start(&pipeline, &config, args.trial_time())?),
+        Some(_) => Some(TrialObserver::start(&pipeline, args.trial_time())?),
         None => None,
     };
     let outcome = pipeline.wait();

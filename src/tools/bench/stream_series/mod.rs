@@ -7,12 +7,13 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use jetwatch_nsys::report::{Finding, run_limit};
 use jetwatch_platform::Occupancy;
 use jetwatch_telemetry::{Latency, StopToken};
 
 use crate::processes::{MakeCommand, Point};
 use crate::results::{SeriesResult, check_stop};
-use crate::streams::{Limit, StreamSearch, TrialResult, find_limit};
+use crate::streams::{StreamSearch, TrialResult};
 use crate::system_info::machine_of;
 use crate::{BenchOptions, StreamGoal};
 
@@ -40,6 +41,9 @@ pub(super) struct Trial {
     pub(super) latency_max_ms: f64,
     /// Who used the CPU; `None`: unknown.
     pub(super) occupancy: Option<Occupancy>,
+    /// What limits it, by the rules of the verdict.
+    #[serde(skip)]
+    pub(super) limit: Option<Finding>,
     /// Folder of the run.
     pub(super) folder: std::path::PathBuf,
     /// What was measured; `None`: the run failed.
@@ -92,8 +96,10 @@ pub(crate) fn run_streams(
     let wanted = fit
         .as_ref()
         .map_or_else(|| trials[0].streams, |fit| fit.streams + 1);
-    let limit = limit(&trials, wanted);
-    let verdict = text::verdict(&trials, fit.as_ref(), rate, limit.as_ref());
+    let failed = |trial: &&Trial| trial.streams == wanted && !trial.has_kept_up;
+    let limited = trials.iter().rfind(failed);
+    let limit = limited.and_then(|trial| trial.limit.as_ref());
+    let verdict = text::verdict(&trials, fit.as_ref(), rate, limit);
     let document = json!({
         "kind": "streams",
         "verdict": verdict,
@@ -107,15 +113,6 @@ pub(crate) fn run_streams(
         },
     });
     SeriesResult::write(&args.output, document, |_| None)
-}
-
-/// The limit that the trials of `streams` show which did not keep up.
-fn limit(trials: &[Trial], streams: usize) -> Option<Limit> {
-    let failed = |trial: &&Trial| trial.streams == streams && !trial.has_kept_up;
-    let trial = trials.iter().rfind(failed)?;
-    let result = trial.result.as_ref()?;
-    let occupancy = trial.occupancy.as_ref();
-    find_limit(&result.loads, trial.late, trial.dropped_crops, occupancy)
 }
 
 struct Runner<'a> {
@@ -155,7 +152,9 @@ impl Runner<'_> {
             let counts = TrialResult::deserialize(&document["trial"]);
             let occupancy = Option::<Occupancy>::deserialize(&document["run"]["occupancy"]);
             let counts = counts.context("the trial has written no counts")?;
-            Ok((counts, occupancy.unwrap_or_default()))
+            let late = counts.sum(|source| source.late);
+            let limit = run_limit(&document["run"], document.get("meta"), late);
+            Ok((counts, occupancy.unwrap_or_default(), limit))
         });
         // What a trial says that was stopped in its middle is about the stop.
         check_stop(self.stop, &self.args.output)?;
@@ -165,8 +164,9 @@ impl Runner<'_> {
                 return Err(error.context(format!("a trial of {count} streams cannot run")));
             }
             Err(error) => Trial::failed(count, folder, format!("{error:#}")),
-            Ok((result, occupancy)) => Trial {
+            Ok((result, occupancy, limit)) => Trial {
                 occupancy,
+                limit,
                 ..Trial::new(count, folder, result, rate)
             },
         };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Trials of streams as text for a terminal: a table of the trials with bars, the streams of the answer, and the answer.
 
+use jetwatch_nsys::report::Finding;
 use jetwatch_platform::Occupancy;
 
 use super::Trial;
-use crate::streams::{Limit, StreamFit};
+use crate::streams::StreamFit;
 
 /// A line about one trial.
 pub(super) fn trial(trial: &Trial) -> String {
@@ -44,13 +45,14 @@ pub(super) fn verdict(
     trials: &[Trial],
     fit: Option<&StreamFit>,
     rate: Option<f64>,
-    limit: Option<&Limit>,
+    limit: Option<&Finding>,
 ) -> String {
     let mut lines = Vec::new();
     lines.extend(fit.map(|fit| answer(fit, trials, rate)));
     if let Some(limit) = limit {
         let next = fit.map_or_else(|| trials[0].streams, |fit| fit.streams + 1);
-        lines.push(format!("What limits {}: {}", streams(next), limit.text));
+        let (next, Finding { text, evidence, .. }) = (streams(next), limit);
+        lines.push(format!("What limits {next}: {text}, because {evidence}"));
         if !limit.keys.is_empty() {
             lines.push(format!("  Keys: {}", limit.keys.join(", ")));
         }

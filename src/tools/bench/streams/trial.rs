@@ -7,14 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-use jetwatch_config::Config;
 use jetwatch_pipeline::{Pipeline, SourceCounts};
 use jetwatch_publish::Stats;
-use jetwatch_telemetry::{Latency, StopToken, process_usage};
+use jetwatch_telemetry::{Latency, StopToken};
 use jetwatch_types::SourceState;
-
-use super::load::{PartLoad, Threads, Usage, loads};
-use crate::cores::allowed_cores;
 
 /// Longest time until all streams have a frame.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -37,8 +33,6 @@ pub(crate) struct TrialResult {
     pub(crate) sources: Vec<StreamResult>,
     /// Crops that secondary networks could not keep up with.
     pub(crate) dropped_crops: u64,
-    /// Loads of the parts.
-    pub(crate) loads: Vec<PartLoad>,
 }
 
 /// One stream over the measured time.
@@ -117,25 +111,14 @@ pub(crate) struct TrialObserver {
 
 impl TrialObserver {
     /// Starts the thread that counts for `duration`.
-    pub(crate) fn start(
-        pipeline: &Pipeline,
-        config: &Config,
-        duration: Duration,
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn start(pipeline: &Pipeline, duration: Duration) -> anyhow::Result<Self> {
         let counts = pipeline.source_counts();
         let stats = pipeline.progress();
         let stop = pipeline.stop_token();
-        let threads = Threads {
-            workers: config.detector.workers,
-            cores: allowed_cores()?.len(),
-        };
-        let secondary: Vec<(String, usize)> = (config.secondary.iter())
-            .map(|network| (network.name.clone(), network.workers))
-            .collect();
         let thread = std::thread::Builder::new()
             .name("trial".to_owned())
             .spawn(move || {
-                let result = observe(&counts, &stats, &stop, duration, threads, &secondary);
+                let result = observe(&counts, &stats, &stop, duration);
                 stop.stop();
                 result
             })
@@ -157,8 +140,6 @@ fn observe(
     stats: &dyn Fn() -> Stats,
     stop: &StopToken,
     duration: Duration,
-    threads: Threads,
-    secondary: &[(String, usize)],
 ) -> anyhow::Result<TrialResult> {
     let started = Instant::now();
     while counts().iter().any(|source| source.processed == 0) {
@@ -172,23 +153,17 @@ fn observe(
             );
         }
     }
-    let usage = || Usage {
-        cpu: process_usage().cpu,
-        stats: stats(),
+    let dropped_crops = || -> u64 {
+        let networks = stats().secondary;
+        networks.iter().map(|network| network.dropped_crops).sum()
     };
-    let is_over = || stop.is_stopped();
     let _ = stop.wait(SETTLE_TIME);
-    let (from, first, began) = (usage(), counts(), Instant::now());
+    let (crops, first, began) = (dropped_crops(), counts(), Instant::now());
     let _ = stop.wait(duration);
-    let time = began.elapsed();
-    let (to, last) = (usage(), counts());
-    if is_over() {
+    let (time, last) = (began.elapsed(), counts());
+    if stop.is_stopped() {
         bail!("the run has ended before its time");
     }
-    let dropped_crops = |stats: &Stats| -> u64 {
-        let all = stats.secondary.iter();
-        all.map(|network| network.dropped_crops).sum()
-    };
     Ok(TrialResult {
         seconds: time.as_secs_f64(),
         sources: first
@@ -196,8 +171,7 @@ fn observe(
             .zip(&last)
             .map(|(first, last)| stream(first, last, time))
             .collect(),
-        dropped_crops: dropped_crops(&to.stats) - dropped_crops(&from.stats),
-        loads: loads(&from, &to, time, threads, secondary),
+        dropped_crops: dropped_crops() - crops,
     })
 }
 

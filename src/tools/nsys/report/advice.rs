@@ -120,11 +120,9 @@ pub(crate) fn advise(metrics: &CaptureMetrics) -> Vec<Finding> {
         findings.extend(limits::nearest(metrics));
     }
     findings.extend(detector_shares::finding(metrics));
-    let is_of =
-        |rules: &[Rule], finding: &Finding| rules.iter().any(|rule| rule.name == finding.rule);
     findings.sort_by_key(|finding| match finding {
-        lost if is_of(LOSSES, lost) => 0,
-        condition if is_of(CONDITIONS, condition) => 1,
+        lost if lost.is_of(LOSSES) => 0,
+        condition if condition.is_of(CONDITIONS) => 1,
         Finding { stage: Some(_), .. } => 2,
         _ => 3,
     });
@@ -132,6 +130,20 @@ pub(crate) fn advise(metrics: &CaptureMetrics) -> Vec<Finding> {
 }
 
 impl Finding {
+    fn is_of(&self, rules: &[Rule]) -> bool {
+        rules.iter().any(|rule| rule.name == self.rule)
+    }
+
+    /// How well it says why a run does not keep up, best first; `None`: it says something else.
+    pub(crate) fn limit_rank(&self) -> Option<u8> {
+        match self.rule {
+            "nearest_limit" => Some(2),
+            "crops_dropped" if self.stage.is_none() => Some(1),
+            _ if self.stage.is_some() || self.is_of(CONDITIONS) => Some(0),
+            _ => None,
+        }
+    }
+
     /// The finding as text.
     #[must_use]
     pub fn to_text(&self) -> String {

@@ -273,6 +273,19 @@ pub fn run_findings(run: &Value, meta: Option<&Value>) -> Vec<Finding> {
     advise(&CaptureMetrics::from_run(run, meta.unwrap_or(&Value::Null)))
 }
 
+/// What limits a run that did not keep up, and gave `late` frames too late; `None` where it is unknown.
+#[must_use]
+pub fn run_limit(run: &Value, meta: Option<&Value>, late: u64) -> Option<Finding> {
+    let findings = run_findings(run, meta).into_iter();
+    let known = findings.filter_map(|finding| Some((finding.limit_rank()?, finding)));
+    let (_, mut limit) = known.min_by_key(|(rank, _)| *rank)?;
+    if late > 0 && limit.stage == Some(Stage::Input.name()) {
+        limit.text = format!("decoding: {late} frames could not be given in time");
+        limit.keys = vec!["sources[].decoder", "sources[].decoder_threads"];
+    }
+    Some(limit)
+}
+
 /// Every object with a time is a range. The error names a time that is not a number.
 fn walk(tree: &Map<String, Value>, path: &str, ranges: &mut Vec<TimedRange>) -> Result<(), String> {
     if tree.contains_key("cpu_time") || tree.contains_key("gpu_time") {
