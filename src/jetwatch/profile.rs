@@ -218,10 +218,8 @@ fn profile_target(args: &ProfileArgs) -> anyhow::Result<ProfileTarget> {
             remote_dir: args.remote_dir.clone(),
         }
     } else {
-        fs::metadata(&args.config).map_err(|source| ProfileError::Configuration {
-            path: args.config.clone(),
-            source,
-        })?;
+        let missing = |source| ProfileError::Configuration(args.config.clone(), source);
+        fs::metadata(&args.config).map_err(missing)?;
         ConfigSource::InPlace(
             std::path::absolute(&args.config)
                 .with_context(|| format!("cannot find the path of {}", args.config.display()))?,

@@ -246,10 +246,7 @@ fn write_page(
     for (analysis, tables) in analyses.iter_mut().zip(whole) {
         analysis.tables = tables;
     }
-    fs::write(path, text).map_err(|cause| ReportError::Write {
-        path: path.to_owned(),
-        cause,
-    })
+    fs::write(path, text).map_err(|cause| ReportError::Write(path.to_owned(), cause))
 }
 
 fn to_text(

@@ -10,12 +10,8 @@ use super::nsys::{MIN_VERSION, Version};
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages are the documentation")]
 pub enum ProfileError {
-    #[error("cannot start `{program}`: {source}; it is needed to reach {place}")]
-    NotStarted {
-        program: String,
-        place: String,
-        source: io::Error,
-    },
+    #[error("cannot start `{0}`: {2}; it is needed to reach {1}")]
+    NotStarted(String, String, #[source] io::Error),
     #[error("cannot work on {place} ({status}): {output}; {advice}")]
     ConnectFailed {
         place: String,
@@ -24,17 +20,13 @@ pub enum ProfileError {
         advice: &'static str,
     },
     #[error(
-        "the connection to {place} ended while {doing}: {output}; processes that were started there end by themselves, and the temporary folder is removed; start the profile again"
+        "the connection to {0} ended while {1}: {2}; processes that were started there end by themselves, and the temporary folder is removed; start the profile again"
     )]
-    ConnectionLost {
-        place: String,
-        doing: String,
-        output: String,
-    },
+    ConnectionLost(String, String, String),
     #[error(
-        "stopped by a signal; processes that were started on {place} end, and temporary files are removed"
+        "stopped by a signal; processes that were started on {0} end, and temporary files are removed"
     )]
-    Cancelled { place: String },
+    Cancelled(String),
     #[error("{place} answered {found:?} while {doing}, expected {expected}")]
     UnexpectedReply {
         place: String,
@@ -43,35 +35,31 @@ pub enum ProfileError {
         expected: &'static str,
     },
     #[error(
-        "cannot make a temporary folder on {place}: {output}; choose another folder with --target-folder"
+        "cannot make a temporary folder on {0}: {1}; choose another folder with --target-folder"
     )]
-    NoFolder { place: String, output: String },
+    NoFolder(String, String),
     #[error(
         "{0:?} has a line break, which is not possible in a command to the target; choose another name"
     )]
     LineBreak(String),
     #[error(
-        "there is no nsys on {place}: `{program}` was not found; install Nsight Systems there (for a Jetson it is in JetPack's archive), \
+        "there is no nsys on {0}: `{1}` was not found; install Nsight Systems there (for a Jetson it is in JetPack's archive), \
          or give its path with --target-nsys"
     )]
-    NoNsys { place: String, program: String },
+    NoNsys(String, String),
     #[error(
-        "there is no nsys here to export the profile: cannot start `{program}`: {source}; install Nsight Systems, give its path with --nsys, \
+        "there is no nsys here to export the profile: cannot start `{0}`: {1}; install Nsight Systems, give its path with --nsys, \
          or only fetch the profile with --fetch-only"
     )]
-    NoLocalNsys { program: String, source: io::Error },
+    NoLocalNsys(String, #[source] io::Error),
     #[error(
-        "cannot parse the version of `{program}` on {place}: found {output:?}; check that it is Nsight Systems"
+        "cannot parse the version of `{1}` on {0}: found {2:?}; check that it is Nsight Systems"
     )]
-    NoVersion {
-        place: String,
-        program: String,
-        output: String,
-    },
+    NoVersion(String, String, String),
     #[error(
-        "the nsys of {place} is {version}, which writes another format, expected {MIN_VERSION} or newer; install a newer one there"
+        "the nsys of {0} is {1}, which writes another format, expected {MIN_VERSION} or newer; install a newer one there"
     )]
-    TooOld { place: String, version: Version },
+    TooOld(String, Version),
     #[error(
         "the nsys of {place} is {there}, the local one is {here}, and an older nsys cannot read reports of a newer one; install {there} or newer here, \
          give its path with --nsys, or only fetch the profile with --fetch-only"
@@ -90,10 +78,8 @@ pub enum ProfileError {
         version: Version,
         known: String,
     },
-    #[error(
-        "there is no `{program}` on {place}; install jetwatch there, or give its path with --program"
-    )]
-    NoProgram { place: String, program: String },
+    #[error("there is no `{1}` on {0}; install jetwatch there, or give its path with --program")]
+    NoProgram(String, String),
     #[error(
         "{folder} on {place} has {free_mib} MiB free, expected {wanted_mib} MiB or more for a profile; free disk space, or choose another folder with --target-folder"
     )]
@@ -140,19 +126,19 @@ pub enum ProfileError {
         warmup_s: u64,
     },
     #[error(
-        "nsys did not end on {place} within {seconds} s, and was stopped; give it more time with --export-timeout, or switch sampling off with --sampling off"
+        "nsys did not end on {0} within {1} s, and was stopped; give it more time with --export-timeout, or switch sampling off with --sampling off"
     )]
-    Timeout { place: String, seconds: u64 },
-    #[error("cannot attach on {place}: {why}")]
-    NotAttachable { place: String, why: String },
+    Timeout(String, u64),
+    #[error("cannot attach on {0}: {1}")]
+    NotAttachable(String, String),
     #[error("{} exists; choose another name with --output, or overwrite it with --force", .0.display())]
     Exists(PathBuf),
-    #[error("cannot write {}: {source}; choose a writable folder with enough free space with --output", path.display())]
-    Write { path: PathBuf, source: io::Error },
-    #[error("cannot read {}: {source}; name the configuration with --config", path.display())]
-    Configuration { path: PathBuf, source: io::Error },
-    #[error("cannot export {}: {output}; the profile itself was written", path.display())]
-    Export { path: PathBuf, output: String },
+    #[error("cannot write {path}: {1}; choose a writable folder with enough free space with --output", path = .0.display())]
+    Write(PathBuf, #[source] io::Error),
+    #[error("cannot read {path}: {1}; name the configuration with --config", path = .0.display())]
+    Configuration(PathBuf, #[source] io::Error),
+    #[error("cannot export {path}: {1}; the profile itself was written", path = .0.display())]
+    Export(PathBuf, String),
 }
 
 /// The output of programs below a line, or that there was none.

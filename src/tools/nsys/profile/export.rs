@@ -23,15 +23,14 @@ impl Exporter {
     pub fn find(program: &Path) -> Result<Self, ProfileError> {
         let output = call(program, &["--version".as_ref()]).map_err(not_started(program))?;
         let text = output_text(&output);
-        let version = Version::parse(&text).ok_or_else(|| ProfileError::NoVersion {
-            place: "this machine".to_owned(),
-            program: program.display().to_string(),
-            output: text,
-        })?;
-        Ok(Self {
-            program: program.to_owned(),
-            version,
-        })
+        let (version, program) = (Version::parse(&text), program.to_owned());
+        match version {
+            Some(version) => Ok(Self { program, version }),
+            None => {
+                let (place, program) = ("this machine".to_owned(), program.display().to_string());
+                Err(ProfileError::NoVersion(place, program, text))
+            }
+        }
     }
 
     /// Version of nsys.
@@ -45,10 +44,7 @@ impl Exporter {
     /// # Errors
     /// nsys fails, or writes nothing.
     pub fn export(&self, report: &Path, to: &Path) -> Result<(), ProfileError> {
-        let write = |source| ProfileError::Write {
-            path: to.to_owned(),
-            source,
-        };
+        let write = |source| ProfileError::Write(to.to_owned(), source);
         // nsys makes the file itself, and names files of its own after it: a folder that is removed with all of them.
         let parent = match to.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -61,18 +57,12 @@ impl Exporter {
         let exported = folder.path().join("export.sqlite");
         let done = local_nsys::export(&self.program, report, &exported);
         done.map_err(not_started(&self.program))?
-            .map_err(|output| ProfileError::Export {
-                path: report.to_owned(),
-                output,
-            })?;
+            .map_err(|output| ProfileError::Export(report.to_owned(), output))?;
         jetwatch_files::rename(&exported, to).map_err(|error| write(error.source))
     }
 }
 
 /// The error where nsys cannot be started.
 fn not_started(program: &Path) -> impl FnOnce(io::Error) -> ProfileError {
-    |source| ProfileError::NoLocalNsys {
-        program: program.display().to_string(),
-        source,
-    }
+    |source| ProfileError::NoLocalNsys(program.display().to_string(), source)
 }

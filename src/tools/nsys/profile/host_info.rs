@@ -45,21 +45,15 @@ impl HostInfo {
         let place = host.to_string();
         let nsys = one("nsys");
         if nsys.is_empty() {
-            return Err(ProfileError::NoNsys {
-                place,
-                program: program.to_owned(),
-            });
+            return Err(ProfileError::NoNsys(place, program.to_owned()));
         }
         let output = one("version");
         let Some(version) = Version::parse(&output) else {
-            return Err(ProfileError::NoVersion {
-                place,
-                program: nsys,
-                output: output.trim().to_owned(),
-            });
+            let output = output.trim().to_owned();
+            return Err(ProfileError::NoVersion(place, nsys, output));
         };
         if version < MIN_VERSION {
-            return Err(ProfileError::TooOld { place, version });
+            return Err(ProfileError::TooOld(place, version));
         }
         // Without output of df the space is not checked.
         if let Some(free_mib) = free_mib(&one("free")).filter(|free| *free < MIN_FREE_MIB) {
@@ -90,12 +84,7 @@ impl HostInfo {
     /// # Errors
     /// The session does not exist, or is recording.
     pub(super) fn check_session(&self, host: &Host, name: &str) -> Result<(), ProfileError> {
-        let not = |why: String| {
-            Err(ProfileError::NotAttachable {
-                place: host.to_string(),
-                why,
-            })
-        };
+        let not = |why: String| Err(ProfileError::NotAttachable(host.to_string(), why));
         let found = self.sessions.iter().find(|(session, _)| session == name);
         match found {
             Some((_, state)) if state.contains("Collection") => not(format!(

@@ -3,6 +3,7 @@
 //!
 //! Works with a local shell and over ssh. Closing the connection stops all processes that were started on the target.
 
+use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout};
@@ -104,11 +105,12 @@ impl RemoteShell {
     /// Starts the shell on `host` and waits for its greeting.
     pub(super) fn connect(host: &Host, cancel: &CancelHandle) -> Result<Self, ProfileError> {
         let mut command = host.shell(SCRIPT.len());
-        let mut child = command.spawn().map_err(|source| ProfileError::NotStarted {
-            program: command.get_program().to_string_lossy().into_owned(),
-            place: host.to_string(),
-            source,
-        })?;
+        let not_started = |program: &OsStr, source| {
+            let program = program.to_string_lossy().into_owned();
+            ProfileError::NotStarted(program, host.to_string(), source)
+        };
+        let child = command.spawn();
+        let mut child = child.map_err(|source| not_started(command.get_program(), source))?;
         let input = Arc::new(StdinGuard {
             input: Mutex::new(child.stdin.take()),
             was_stopped: AtomicBool::new(false),
@@ -119,11 +121,7 @@ impl RemoteShell {
         let output = thread::Builder::new()
             .name("target-errors".to_owned())
             .spawn(move || last_lines(errors))
-            .map_err(|source| ProfileError::NotStarted {
-                program: "a thread".to_owned(),
-                place: host.to_string(),
-                source,
-            })?;
+            .map_err(|source| not_started("a thread".as_ref(), source))?;
         let mut shell = Self {
             place: host.clone(),
             child,
@@ -228,10 +226,7 @@ impl RemoteShell {
         let exists = match line.split_once(' ') {
             Some(("file", value)) => {
                 let (_, bytes) = self.parse_size(value)?;
-                let write = |source| ProfileError::Write {
-                    path: to.to_owned(),
-                    source,
-                };
+                let write = |source| ProfileError::Write(to.to_owned(), source);
                 let mut pending = PendingFile::create(to).map_err(|error| write(error.source))?;
                 let copied = io::copy(&mut self.replies.by_ref().take(bytes), pending.file());
                 if copied.map_err(write)? != bytes {
@@ -295,15 +290,9 @@ impl RemoteShell {
         let place = self.place.to_string();
         let (kind, text) = value.split_once(' ').unwrap_or((value, ""));
         match kind {
-            "folder" => ProfileError::NoFolder {
-                place,
-                output: text.to_owned(),
-            },
-            "program" => ProfileError::NoProgram {
-                place,
-                program: text.to_owned(),
-            },
-            "late" => ProfileError::Timeout { place, seconds: 0 },
+            "folder" => ProfileError::NoFolder(place, text.to_owned()),
+            "program" => ProfileError::NoProgram(place, text.to_owned()),
+            "late" => ProfileError::Timeout(place, 0),
             _ => self.unexpected(value, "that it works"),
         }
     }
@@ -335,19 +324,14 @@ impl RemoteShell {
             return self.cancelled();
         }
         let (status, output) = self.stderr_tail();
-        ProfileError::ConnectionLost {
-            place: self.place.to_string(),
-            doing: self.operation.clone(),
-            output: format!("{status}, {output}"),
-        }
+        let (place, doing) = (self.place.to_string(), self.operation.clone());
+        ProfileError::ConnectionLost(place, doing, format!("{status}, {output}"))
     }
 
     /// Waits until the script has cleaned up.
     fn cancelled(&mut self) -> ProfileError {
         self.stderr_tail();
-        ProfileError::Cancelled {
-            place: self.place.to_string(),
-        }
+        ProfileError::Cancelled(self.place.to_string())
     }
 
     /// Exit status and output of the local program.

@@ -183,10 +183,8 @@ impl ProfileRunner {
             ConfigSource::Copied { file, remote_dir } => (file, remote_dir),
         };
         self.shell.operation = "copying the configuration".to_owned();
-        let bytes = fs::read(file).map_err(|source| ProfileError::Configuration {
-            path: file.clone(),
-            source,
-        })?;
+        let missing = |source| ProfileError::Configuration(file.clone(), source);
+        let bytes = fs::read(file).map_err(missing)?;
         self.shell
             .send_command("config", &bytes.len().to_string())?;
         self.shell.send_bytes(&bytes)?;
@@ -377,10 +375,7 @@ impl ProfileRunner {
         }
         self.shell.send_command(how, &limit_s.to_string())?;
         let replies = self.shell.replies().map_err(|error| match error {
-            ProfileError::Timeout { place, .. } => ProfileError::Timeout {
-                place,
-                seconds: limit_s,
-            },
+            ProfileError::Timeout(place, _) => ProfileError::Timeout(place, limit_s),
             error => error,
         })?;
         let value_of = |wanted: &str| {

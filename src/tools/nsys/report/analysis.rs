@@ -121,11 +121,11 @@ pub fn analyze(
 
 /// The JSON of a file that `jetwatch bench` has written.
 pub(super) fn parse_measurement(path: &Path, bytes: &[u8]) -> Result<Value, ReportError> {
-    serde_json::from_slice(bytes).map_err(|error| ReportError::Benchmark {
-        path: path.to_owned(),
-        reason: format!(
+    serde_json::from_slice(bytes).map_err(|error| {
+        let reason = format!(
             "it is not complete JSON ({error}): the benchmark was interrupted; run it again"
-        ),
+        );
+        ReportError::Content(path.to_owned(), reason)
     })
 }
 
@@ -180,10 +180,7 @@ fn analyze_export(
     let noted = noted_run(&export.source);
     let command = |run: &Value| Some(run[PROFILE_KEY]["command"].as_str()?.to_owned());
     capture.command = noted.as_ref().and_then(command).or(capture.command);
-    let nothing = |reason: &str| ReportError::Nothing {
-        path: export.source.clone(),
-        reason: reason.to_owned(),
-    };
+    let nothing = |reason: &str| ReportError::Content(export.source.clone(), reason.to_owned());
     if capture.span().is_none() && capture.waits.is_empty() {
         return Err(if window == TimeWindow::default() {
             nothing("it has no events; profile for longer, or with --trace=cuda,nvtx,osrt")

@@ -69,10 +69,7 @@ struct Statistics {
 impl Benchmark {
     /// Parses a file. Fails if it is not a benchmark, or has no batch after the warm-up.
     pub(super) fn parse(path: &Path, value: &Value) -> Result<Self, ReportError> {
-        let wrong = |reason: String| ReportError::Benchmark {
-            path: path.to_owned(),
-            reason,
-        };
+        let wrong = |reason: String| ReportError::Content(path.to_owned(), reason);
         let object = value
             .as_object()
             .ok_or_else(|| wrong("it is not a JSON object".to_owned()))?;

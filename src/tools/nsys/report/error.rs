@@ -1,65 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Errors of reading and writing reports.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a report cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages are the documentation")]
 pub enum ReportError {
-    #[error("cannot read {}: {cause}", path.display())]
-    Read {
-        path: PathBuf,
-        cause: std::io::Error,
-    },
+    #[error("cannot read {path}: {1}", path = .0.display())]
+    Read(PathBuf, std::io::Error),
     #[error(
-        "{} holds no report; expected files .nsys-rep, .sqlite or benchmark.json in it or below it",
-        path.display()
+        "{path} holds no report; expected files .nsys-rep, .sqlite or benchmark.json in it or below it",
+        path = .0.display()
     )]
-    NoReports { path: PathBuf },
+    NoReports(PathBuf),
     #[error(
-        "{} is empty: the profile was interrupted before it was written; profile again and let nsys end by itself",
-        path.display()
+        "{path} is empty: the profile was interrupted before it was written; profile again and let nsys end by itself",
+        path = .0.display()
     )]
-    Empty { path: PathBuf },
+    Empty(PathBuf),
     #[error(
-        "{} is {found}; expected an nsys export (.sqlite), a report (.nsys-rep) or a benchmark.json",
-        path.display()
+        "{path} is {1}; expected an nsys export (.sqlite), a report (.nsys-rep) or a benchmark.json",
+        path = .0.display()
     )]
-    Kind { path: PathBuf, found: String },
+    Kind(PathBuf, &'static str),
     #[error(
-        "{} is a report of an old Nsight Systems; convert it with that nsys, then use the result: \
-         nsys export --type sqlite --force-overwrite true -o {} {}",
-        path.display(),
-        path.with_extension("sqlite").display(),
-        path.display()
+        "{path} is a report of an old Nsight Systems; convert it with that nsys, then use the result: {command}",
+        path = .0.display(),
+        command = export_command(.0)
     )]
-    OldReport { path: PathBuf },
+    OldReport(PathBuf),
     #[error(
-        "{} needs nsys for its export, which was not found ({cause}); install Nsight Systems, give its path with --nsys, or export the \
-         report where it was made: nsys export --type sqlite --force-overwrite true -o {} {}",
-        path.display(),
-        path.with_extension("sqlite").display(),
-        path.display()
+        "{path} needs nsys for its export, which was not found ({1}); install Nsight Systems, give its path with --nsys, or export the \
+         report where it was made: {command}",
+        path = .0.display(),
+        command = export_command(.0)
     )]
-    NoNsys {
-        path: PathBuf,
-        cause: std::io::Error,
-    },
+    NoNsys(PathBuf, std::io::Error),
     #[error(
-        "nsys could not export {}: {output}; the report is truncated or was written by a newer nsys: profile again, or export it with the \
+        "nsys could not export {path}: {1}; the report is truncated or was written by a newer nsys: profile again, or export it with the \
          nsys that wrote it",
-        path.display()
+        path = .0.display()
     )]
-    Export { path: PathBuf, output: String },
+    Export(PathBuf, String),
     #[error(
-        "{}: {cause}; the export is truncated or damaged: export it again with nsys export --force-overwrite true",
-        path.display()
+        "{path}: {1}; the export is truncated or damaged: export it again with nsys export --force-overwrite true",
+        path = .0.display()
     )]
-    Database {
-        path: PathBuf,
-        cause: rusqlite::Error,
-    },
+    Database(PathBuf, rusqlite::Error),
     #[error(
         "{} has no table {table}, so there is no {what} in it; {advice}",
         path.display()
@@ -101,13 +89,18 @@ pub enum ReportError {
         wanted: String,
         known: String,
     },
-    #[error("{}: {reason}", path.display())]
-    Nothing { path: PathBuf, reason: String },
-    #[error("{}: {reason}", path.display())]
-    Benchmark { path: PathBuf, reason: String },
-    #[error("cannot write {}: {cause}", path.display())]
-    Write {
-        path: PathBuf,
-        cause: std::io::Error,
-    },
+    #[error("{path}: {1}", path = .0.display())]
+    Content(PathBuf, String),
+    #[error("cannot write {path}: {1}", path = .0.display())]
+    Write(PathBuf, std::io::Error),
+}
+
+/// The command that exports a report.
+fn export_command(report: &Path) -> String {
+    let export = report.with_extension("sqlite");
+    format!(
+        "nsys export --type sqlite --force-overwrite true -o {} {}",
+        export.display(),
+        report.display()
+    )
 }

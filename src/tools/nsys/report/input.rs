@@ -26,10 +26,7 @@ pub(super) enum Input {
 /// Finds out what a file is by what stands in it, and by its name where that does not state. A report is exported to a folder
 /// of its own, never next to itself: an export that lies there may be of an older report.
 pub(super) fn open(path: &Path, nsys: &Path) -> Result<Input, ReportError> {
-    let read = |cause| ReportError::Read {
-        path: path.to_owned(),
-        cause,
-    };
+    let read = |cause| ReportError::Read(path.to_owned(), cause);
     let mut file = File::open(path).map_err(read)?;
     let mut head = Vec::with_capacity(SQLITE.len());
     file.by_ref()
@@ -37,14 +34,9 @@ pub(super) fn open(path: &Path, nsys: &Path) -> Result<Input, ReportError> {
         .read_to_end(&mut head)
         .map_err(read)?;
     let extension = path.extension().and_then(|extension| extension.to_str());
-    let wrong = |found: &str| ReportError::Kind {
-        path: path.to_owned(),
-        found: found.to_owned(),
-    };
+    let wrong = |found| Err(ReportError::Kind(path.to_owned(), found));
     if head.is_empty() {
-        return Err(ReportError::Empty {
-            path: path.to_owned(),
-        });
+        return Err(ReportError::Empty(path.to_owned()));
     }
     if head == SQLITE {
         return Ok(Input::Export {
@@ -54,17 +46,15 @@ pub(super) fn open(path: &Path, nsys: &Path) -> Result<Input, ReportError> {
     }
     match extension {
         Some("nsys-rep") => export(path, nsys),
-        Some("qdrep" | "qdstrm") => Err(ReportError::OldReport {
-            path: path.to_owned(),
-        }),
-        Some("sqlite" | "db") => Err(wrong("not a SQLite database")),
+        Some("qdrep" | "qdstrm") => Err(ReportError::OldReport(path.to_owned())),
+        Some("sqlite" | "db") => wrong("not a SQLite database"),
         _ if head.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') => {
             let mut bytes = head;
             file.read_to_end(&mut bytes).map_err(read)?;
             Ok(Input::Benchmark { bytes })
         }
-        Some("json") => Err(wrong("not a JSON object")),
-        _ => Err(wrong("of an unknown kind")),
+        Some("json") => wrong("not a JSON object"),
+        _ => wrong("of an unknown kind"),
     }
 }
 
@@ -72,20 +62,11 @@ fn export(path: &Path, nsys: &Path) -> Result<Input, ReportError> {
     let folder = tempfile::Builder::new()
         .prefix("jetwatch-report-")
         .tempdir()
-        .map_err(|cause| ReportError::Write {
-            path: std::env::temp_dir(),
-            cause,
-        })?;
+        .map_err(|cause| ReportError::Write(std::env::temp_dir(), cause))?;
     let exported = folder.path().join("export.sqlite");
     local_nsys::export(nsys, path, &exported)
-        .map_err(|cause| ReportError::NoNsys {
-            path: path.to_owned(),
-            cause,
-        })?
-        .map_err(|output| ReportError::Export {
-            path: path.to_owned(),
-            output,
-        })?;
+        .map_err(|cause| ReportError::NoNsys(path.to_owned(), cause))?
+        .map_err(|output| ReportError::Export(path.to_owned(), output))?;
     Ok(Input::Export {
         path: exported,
         _folder: Some(folder),

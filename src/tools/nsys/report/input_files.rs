@@ -28,7 +28,7 @@ pub fn find_reports(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReportError> {
         let mut found = Vec::new();
         search(path, &mut found)?;
         if found.is_empty() {
-            return Err(ReportError::NoReports { path: path.clone() });
+            return Err(ReportError::NoReports(path.clone()));
         }
         let is_exported = |report: &PathBuf| {
             let export = report.with_extension("sqlite");
@@ -53,10 +53,7 @@ pub fn find_reports(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReportError> {
 }
 
 fn search(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), ReportError> {
-    let read = |cause| ReportError::Read {
-        path: folder.to_owned(),
-        cause,
-    };
+    let read = |cause| ReportError::Read(folder.to_owned(), cause);
     for entry in fs::read_dir(folder).map_err(read)? {
         let entry = entry.map_err(read)?;
         let path = entry.path();

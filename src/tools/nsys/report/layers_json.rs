@@ -59,9 +59,9 @@ impl Layers {
             return Ok(None);
         }
         let parsed = Self::deserialize(document).map(Some);
-        parsed.map_err(|error| ReportError::Benchmark {
-            path: path.to_owned(),
-            reason: format!("its layers have another form: {error}"),
+        parsed.map_err(|error| {
+            let reason = format!("its layers have another form: {error}");
+            ReportError::Content(path.to_owned(), reason)
         })
     }
 

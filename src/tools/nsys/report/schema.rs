@@ -317,10 +317,7 @@ impl Export {
 
     /// The error for a failure of SQLite.
     pub(crate) fn database_error(&self, cause: rusqlite::Error) -> ReportError {
-        ReportError::Database {
-            path: self.source.clone(),
-            cause,
-        }
+        ReportError::Database(self.source.clone(), cause)
     }
 }
 

@@ -63,12 +63,9 @@ impl Series {
         }
         series.find_detectors(list(&document["points"]));
         if series.points.is_empty() {
-            return Err(ReportError::Benchmark {
-                path: path.to_owned(),
-                reason:
-                    "it is a series without a result: the benchmark was interrupted; run it again"
-                        .to_owned(),
-            });
+            let reason =
+                "it is a series without a result: the benchmark was interrupted; run it again";
+            return Err(ReportError::Content(path.to_owned(), reason.to_owned()));
         }
         Ok(Some(series))
     }

@@ -101,7 +101,7 @@ fn assemble(
     let mut threads = ranges.threads;
     let moved = threads
         .merge(&calls.threads)
-        .ok_or_else(|| too_many_threads(export))?;
+        .ok_or_else(|| too_many(export, "threads"))?;
     for call in &mut calls.calls {
         call.thread = moved[usize::from(call.thread)];
     }
@@ -136,13 +136,11 @@ fn assemble(
     })
 }
 
-fn too_many_threads(export: &Export) -> ReportError {
-    ReportError::Nothing {
-        path: export.source.clone(),
-        reason:
-            "it has events of more than 65536 threads; select a part of it with --from and --until"
-                .to_owned(),
-    }
+fn too_many(export: &Export, what: &str) -> ReportError {
+    let reason = format!(
+        "it has events of more than 65536 {what}; select a part of it with --from and --until"
+    );
+    ReportError::Content(export.source.clone(), reason)
 }
 
 /// Source of rows.
@@ -210,7 +208,7 @@ impl Source<'_> {
 
     fn thread(&self, threads: &mut Threads, global: i64) -> Result<ThreadIndex, ReportError> {
         let number = threads.number(global);
-        number.ok_or_else(|| too_many_threads(self.export))
+        number.ok_or_else(|| too_many(self.export, "threads"))
     }
 
     fn ranges(&self) -> Result<RangesRead, ReportError> {
@@ -400,10 +398,8 @@ impl Source<'_> {
                     read.streams.push(stream);
                     read.streams.len() - 1
                 });
-                let number = u16::try_from(index).map_err(|_| ReportError::Nothing {
-                    path: self.export.source.clone(),
-                    reason: "it has events of more than 65536 CUDA streams; select a part of it with --from and --until".to_owned(),
-                })?;
+                let number =
+                    u16::try_from(index).map_err(|_| too_many(self.export, "CUDA streams"))?;
                 read.last = Some((stream, number));
                 number
             }
