@@ -12,7 +12,6 @@ use super::capture::{Progress, TimeWindow, find_range, read};
 use super::input::{Input, open};
 use super::layers_json::Layers;
 use super::metrics::CaptureMetrics;
-use super::on_demand::OnDemand;
 use super::plot::Plot;
 use super::run_tables::run_tables;
 use super::schema::{COPIES, Export, GRAPHS, KERNELS, NVTX, SCHEDULING, SETS, WAITS};
@@ -193,15 +192,13 @@ fn analyze_export(
             "it has no NVTX ranges in this part; profile with --trace=nvtx, or select other tables with --table",
         ));
     }
-    let context = AnalysisContext::new(&capture, request.rows);
-    let critical_path = context.critical_path();
-    let on_demand = OnDemand::new(export, &capture, window, request.rows);
-    let mut evidence = CaptureMetrics::from_capture(&context, critical_path);
-    evidence.core_wait = on_demand.core_wait(&context, MAX_VERDICT_EVENTS)?;
+    let context = AnalysisContext::new(export, &capture, window, request.rows);
+    let mut evidence = CaptureMetrics::from_capture(&context);
+    evidence.core_wait = context.core_wait(MAX_VERDICT_EVENTS)?;
     if let Some(run) = &noted {
         evidence.add_run(run);
     }
-    let is_ours = !critical_path.stages.is_empty();
+    let is_ours = !context.critical_path.stages.is_empty();
     let findings = if is_ours {
         advise(&evidence)
     } else {
@@ -212,7 +209,7 @@ fn analyze_export(
         let table = match recipe.make {
             Make::Verdict => advice_table(&findings),
             Make::OfCapture(build) => build(&context),
-            Make::OfExport(build) => build(&on_demand)?,
+            Make::OfExport(build) => build(&context)?,
         };
         // An empty table is omitted unless it was requested by name.
         if !table.rows.is_empty() || !(request.tables.is_empty() || request.tables[0] == ALL_TABLES)
@@ -229,8 +226,8 @@ fn analyze_export(
         let plot = plot.insert(Plot::from_capture(&context));
         if export.has(&SCHEDULING) {
             let events = export.row_count(&SCHEDULING)?;
-            if events <= MAX_PAGE_EVENTS || on_demand.has_read_schedule() {
-                plot.add_cores(on_demand.schedule()?);
+            if events <= MAX_PAGE_EVENTS || context.has_read_schedule() {
+                plot.add_cores(context.schedule()?);
             } else {
                 missing.push(format!(
                     "cores on the timeline: {events} events of scheduling take too long for a page; see --table cpu_cores"

@@ -13,7 +13,7 @@ use jetwatch_telemetry::{Stage, thread_names};
 
 use super::capture::{Capture, ThreadIndex};
 use super::gpu_projection::{Nesting, Projected};
-use super::stages::{DETECTOR_STAGES, Group, SATURATED, StageNames, TRACK_STAGES};
+use super::stages::{DETECTOR_STAGES, Group, SATURATED, TRACK_STAGES};
 use super::summary_stats::share_of;
 use super::table::Table;
 
@@ -122,16 +122,15 @@ const ASYNCHRONOUS: [&[Stage]; 2] = [&[Stage::Secondary], &[Stage::Render, Stage
 impl CriticalPath {
     /// Of a capture's ranges in jetwatch's domain; without stages where there are none.
     pub(crate) fn new(capture: &Capture, nesting: &Nesting, projections: &[Projected]) -> Self {
-        let names = StageNames::from_capture(capture);
-        let steps = Steps::new(capture, nesting, &names);
+        let steps = Steps::new(capture, nesting);
         let Some((from, until)) = steps.span() else {
             return Self::default();
         };
         let mut times = totals(&steps, from);
-        add_stays(capture, &names, &mut times);
+        add_stays(capture, &mut times);
         for projected in projections {
             let range = &capture.ranges[projected.range as usize];
-            if let Some(times) = names.of(range).and_then(|stage| times.get_mut(&stage)) {
+            if let Some(times) = capture.stage(range).and_then(|stage| times.get_mut(&stage)) {
                 times.gpu_ns += projected.end - projected.start;
             }
         }
@@ -308,10 +307,10 @@ fn totals(steps: &Steps<'_>, from: i64) -> HashMap<Stage, StageTimes> {
 }
 
 /// Adds the stay of images in the elements of decoding and scaling.
-fn add_stays(capture: &Capture, names: &StageNames, times: &mut HashMap<Stage, StageTimes>) {
+fn add_stays(capture: &Capture, times: &mut HashMap<Stage, StageTimes>) {
     let mut sums: HashMap<Stage, (u64, i64)> = HashMap::default();
     for range in &capture.ranges {
-        let work = match names.of(range) {
+        let work = match capture.stage(range) {
             Some(Stage::VideoDecodeStay) => Stage::VideoDecode,
             Some(Stage::ScaleStay) => Stage::Scale,
             _ => continue,

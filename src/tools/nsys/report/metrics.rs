@@ -11,9 +11,9 @@ use std::ops::{Index, IndexMut};
 use jetwatch_telemetry::{Stage, thread_names};
 
 use super::capture::{Capture, Kind};
-use super::critical_path::{CriticalPath, InputKind};
+use super::critical_path::InputKind;
 use super::on_demand::CoreWait;
-use super::stages::{DETECTOR_STAGES, StageNames};
+use super::stages::DETECTOR_STAGES;
 use super::tables::{AnalysisContext, BusyTimes, is_pageable_async, is_sync_copy};
 
 pub(super) use self::async_stages::{Rendering, SecondaryBatches};
@@ -142,11 +142,8 @@ const PUBLISHING_THREADS: [&str; 4] = [
 
 impl CaptureMetrics {
     /// Of a capture and its stages.
-    pub(crate) fn from_capture(
-        context: &AnalysisContext<'_>,
-        critical_path: &CriticalPath,
-    ) -> Self {
-        let capture = context.capture;
+    pub(crate) fn from_capture(context: &AnalysisContext<'_>) -> Self {
+        let (capture, critical_path) = (context.capture, &context.critical_path);
         let (from, until) = if critical_path.stages.is_empty() {
             capture.span().unwrap_or_default()
         } else {
@@ -175,7 +172,7 @@ impl CaptureMetrics {
             input: critical_path.input,
             decodes_in_hardware: critical_path.decodes_in_hardware(),
             shares: StageShares::new(|stage| critical_path.share(stage)),
-            gpu_busy: most_busy(context.busy()),
+            gpu_busy: most_busy(&context.busy),
             detectors: DETECTOR_STAGES
                 .iter()
                 .filter_map(|stage| critical_path.stage(*stage))
@@ -187,7 +184,7 @@ impl CaptureMetrics {
             kernel_ns: kernel_time as f64 / (kernels().count() as f64).max(1.0),
             ..Self::default()
         };
-        evidence.launching = launching(context, critical_path);
+        evidence.launching = launching(context);
         evidence.rendering = Rendering::from_path(critical_path, capture, span_ns);
         evidence.secondary = SecondaryBatches::from_capture(capture);
         evidence.add_launches(context, span_ns);
@@ -211,7 +208,7 @@ impl CaptureMetrics {
         let mut by_kernel: HashMap<(u32, u16), i64> = HashMap::new();
         let mut pageable = (0, 0);
         let mut synchronous = (0, 0);
-        for (call, operation) in context.pairs() {
+        for (call, operation) in &context.pairs {
             let call = &capture.calls[*call as usize];
             let done = &capture.operations[*operation as usize];
             let time = done.end - done.start;
@@ -252,15 +249,14 @@ impl CaptureMetrics {
 
 /// Threads that receive images: those that run stages of sources, and GStreamer's own, which run no stage at all.
 fn source_threads(capture: &Capture) -> Vec<bool> {
-    let names = StageNames::from_capture(capture);
     let mut detects = vec![false; capture.threads.len()];
     for range in &capture.ranges {
-        if let Some(stage) = names.of(range) {
+        if let Some(stage) = capture.stage(range) {
             detects[usize::from(range.thread)] |= !stage.is_of_source();
         }
     }
     // A capture without stages is not of jetwatch: the tasks of its threads are unknown.
-    let is_ours = !names.is_empty();
+    let is_ours = capture.is_ours();
     detects.iter().map(|detects| is_ours && !detects).collect()
 }
 
@@ -290,15 +286,14 @@ fn disk(capture: &Capture, span_ns: i64) -> (f64, String) {
 }
 
 /// Share of the time of `infer` in calls that launch kernels, by the threads that infer.
-fn launching(context: &AnalysisContext<'_>, critical_path: &CriticalPath) -> f64 {
+fn launching(context: &AnalysisContext<'_>) -> f64 {
     let capture = context.capture;
-    let Some(infer) = critical_path.stage(Stage::Infer) else {
+    let Some(infer) = context.critical_path.stage(Stage::Infer) else {
         return 0.0;
     };
-    let names = StageNames::from_capture(capture);
     let mut infers = vec![false; capture.threads.len()];
     for range in &capture.ranges {
-        infers[usize::from(range.thread)] |= names.of(range) == Some(Stage::Infer);
+        infers[usize::from(range.thread)] |= capture.stage(range) == Some(Stage::Infer);
     }
     let launches: Vec<bool> = capture
         .names

@@ -76,7 +76,7 @@ impl Plot {
         let mut labels = Labels::default();
         let mut tracks = thread_tracks(context, &mut labels, from, until);
         tracks.extend(stream_tracks(capture, &mut labels, from, until));
-        let gpus = context.busy().iter().map(|busy| Gpu {
+        let gpus = context.busy.iter().map(|busy| Gpu {
             title: format!("GPU {} of process {}", busy.device, busy.process),
             shares: busy
                 .shares((from, until), POINTS)
@@ -182,14 +182,14 @@ fn thread_tracks(
     until: i64,
 ) -> Vec<Track> {
     let capture = context.capture;
-    let nesting = context.nesting();
+    let nesting = &context.nesting;
     let mut rows = ThreadRows {
         least: least((from, until)),
         from,
         keys: Interner::default(),
         blocks: Vec::new(),
     };
-    let mut projections: Vec<_> = context.projections().iter().collect();
+    let mut projections: Vec<_> = context.projections.iter().collect();
     projections.sort_by_key(|projected| projected.start);
     let ranges = nesting.order.iter().map(|at| {
         let range = &capture.ranges[*at as usize];

@@ -4,8 +4,6 @@
 
 use jetwatch_telemetry::Stage;
 
-use super::capture::{Capture, Range, Style};
-
 /// Threads that do the same kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Group {
@@ -58,6 +56,11 @@ fn last_part(name: &str) -> &str {
     name.rsplit([':', '/']).next().unwrap_or(name)
 }
 
+/// The stage whose ranges have this name in a profile, with the domain.
+pub(super) fn stage_of_range(name: &str) -> Option<Stage> {
+    stage_named(name.strip_prefix("jetwatch:")?)
+}
+
 /// The stage of a range, by its name in a profile or its path in a benchmark.
 pub(super) fn stage_of(name: &str) -> Option<Stage> {
     stage_named(last_part(name))
@@ -66,31 +69,4 @@ pub(super) fn stage_of(name: &str) -> Option<Stage> {
 /// Whether the range is around others: a batch with the waits and the work in it.
 pub(super) fn is_wrapper(name: &str) -> bool {
     WRAPPERS.contains(&last_part(name))
-}
-
-/// Which ranges of a capture are those of stages.
-pub(super) struct StageNames(Vec<Option<Stage>>);
-
-impl StageNames {
-    /// Of a capture.
-    pub(super) fn from_capture(capture: &Capture) -> Self {
-        let names = capture.names.iter();
-        let stages = names.map(|name| stage_named(name.strip_prefix("jetwatch:")?));
-        Self(stages.collect())
-    }
-
-    /// Whether the capture has no stage.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.iter().all(Option::is_none)
-    }
-
-    /// The stage of a range. Earlier versions recorded the stay of images under the names of the work on them.
-    pub(super) fn of(&self, range: &Range) -> Option<Stage> {
-        match (self.0[range.name as usize]?, range.style) {
-            (stage, Style::PushPop) => Some(stage),
-            (Stage::VideoDecode, _) => Some(Stage::VideoDecodeStay),
-            (Stage::Scale, _) => Some(Stage::ScaleStay),
-            (stage, _) => Some(stage),
-        }
-    }
 }

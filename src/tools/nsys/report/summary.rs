@@ -11,7 +11,7 @@ use jetwatch_telemetry::Stage;
 
 use super::advice::Finding;
 use super::capture::{Capture, Kind, Name};
-use super::stages::{StageNames, is_wrapper, stage_of};
+use super::stages::{is_wrapper, stage_of};
 use super::summary_stats::{SummaryStats, group_by_key};
 use super::tables::AnalysisContext;
 
@@ -111,7 +111,7 @@ impl ReportSummary {
     ) -> Self {
         let capture = context.capture;
         let mut gpu: HashMap<Name, (i64, u64)> = HashMap::new();
-        for projected in context.projections() {
+        for projected in &context.projections {
             let name = capture.ranges[projected.range as usize].name;
             let (sum, count) = gpu.entry(name).or_default();
             *sum += projected.end - projected.start;
@@ -189,11 +189,10 @@ pub(super) fn outliers(values: &mut [i64]) -> Outliers {
 }
 
 fn workload(capture: &Capture) -> Workload {
-    let names = StageNames::from_capture(capture);
     let mut workload = Workload::default();
     let mut kernels: BTreeSet<Name> = BTreeSet::new();
     for range in &capture.ranges {
-        match names.of(range) {
+        match capture.stage(range) {
             Some(Stage::Source) => {
                 let thread = &capture.threads[usize::from(range.thread)];
                 if !thread

@@ -10,6 +10,7 @@ mod read;
 mod time_window;
 
 use foldhash::HashMap;
+use jetwatch_telemetry::Stage;
 
 pub use read::Progress;
 pub(super) use read::read;
@@ -29,6 +30,8 @@ pub(crate) struct Capture {
     pub command: Option<String>,
     /// All names.
     pub names: Vec<String>,
+    /// Of each name the stage of jetwatch whose ranges have it.
+    pub stages: Vec<Option<Stage>>,
     /// Threads in the order of their first event.
     pub threads: Vec<Thread>,
     /// Names of threads in the operating system, by nsys's numbers; also of threads without events.
@@ -48,7 +51,7 @@ pub(crate) struct Capture {
     /// Details of copies and sets.
     pub transfers: Vec<Transfer>,
     /// Calls of the operating system's libraries.
-    pub waits: Vec<Wait>,
+    pub waits: Vec<Call>,
 }
 
 /// Number of a name in [`Capture::names`].
@@ -140,7 +143,7 @@ impl Range {
     }
 }
 
-/// One call of the CUDA runtime or driver.
+/// One call of the CUDA runtime or driver, or of the operating system's libraries.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call {
     /// Begin, in ns.
@@ -149,7 +152,7 @@ pub(crate) struct Call {
     pub end: i64,
     /// The function, with the suffix of its version.
     pub name: Name,
-    /// Correlation id of its GPU operations.
+    /// Correlation id of its GPU operations; zero: none.
     pub correlation: u32,
     /// The calling thread.
     pub thread: ThreadIndex,
@@ -232,23 +235,20 @@ pub(crate) struct Transfer {
     pub context: u32,
 }
 
-/// One call of the operating system's libraries.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Wait {
-    /// Begin, in ns.
-    pub start: i64,
-    /// End, in ns.
-    pub end: i64,
-    /// The function.
-    pub name: Name,
-    /// The calling thread.
-    pub thread: ThreadIndex,
-}
-
 impl Capture {
     /// The text of a name.
     pub(crate) fn name(&self, name: Name) -> &str {
         &self.names[name as usize]
+    }
+
+    /// The stage that a range is of.
+    pub(crate) fn stage(&self, range: &Range) -> Option<Stage> {
+        self.stages[range.name as usize]
+    }
+
+    /// Whether it has stages of jetwatch.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.stages.iter().any(Option::is_some)
     }
 
     /// First begin and last end of all events, in ns; `None` without events.

@@ -8,11 +8,12 @@ use foldhash::HashMap;
 
 use super::super::ReportError;
 use super::super::schema::{CALLS, COPIES, Export, GRAPHS, KERNELS, NVTX, SETS, TableShape, WAITS};
+use super::super::stages::stage_of_range;
 use super::fields::{Fields, context, for_each_row, kind, small};
 use super::names::{Categories, RangeNames, StringTable, Threads, process_of, system_names};
 use super::{
     Call, Capture, Kind, Launch, Name, Operation, Range, Stream, Style, Thread, ThreadIndex,
-    TimeWindow, Transfer, Wait,
+    TimeWindow, Transfer,
 };
 
 /// Receives the progress of reading: rows read, and rows in all. Called from several threads.
@@ -102,11 +103,8 @@ fn assemble(
     let moved = threads
         .merge(&calls.threads)
         .ok_or_else(|| too_many(export, "threads"))?;
-    for call in &mut calls.calls {
+    for call in calls.calls.iter_mut().chain(&mut calls.waits) {
         call.thread = moved[usize::from(call.thread)];
-    }
-    for wait in &mut calls.waits {
-        wait.thread = moved[usize::from(wait.thread)];
     }
     let system_names = system_names(export, texts, &names)?;
     let mut by_nvtx = ranges.thread_names;
@@ -124,6 +122,7 @@ fn assemble(
         has_waits: export.has(&WAITS),
         threads: named,
         system_names,
+        stages: names.iter().map(|name| stage_of_range(name)).collect(),
         names,
         streams: operations.streams,
         sources,
@@ -167,7 +166,7 @@ struct RangesRead {
 #[derive(Default)]
 struct CallsRead {
     calls: Vec<Call>,
-    waits: Vec<Wait>,
+    waits: Vec<Call>,
     threads: Threads,
 }
 
@@ -308,9 +307,10 @@ impl Source<'_> {
             if !is_wait || !self.window.overlaps(start, end) {
                 return Ok(());
             }
-            read.waits.push(Wait {
+            read.waits.push(Call {
                 start,
                 end,
+                correlation: 0,
                 name: self.texts.name(fields.required(3)?),
                 thread: self.thread(&mut read.threads, fields.required(2)?)?,
             });

@@ -6,7 +6,6 @@ use jetwatch_telemetry::Stage;
 use super::Segment;
 use crate::report::capture::{Capture, ThreadIndex};
 use crate::report::gpu_projection::Nesting;
-use crate::report::stages::StageNames;
 
 /// Batches that a capture needs before its first ones are left out as warm-up.
 const MIN_BATCHES: usize = 20;
@@ -35,11 +34,11 @@ pub(super) struct Steps<'a> {
 impl<'a> Steps<'a> {
     /// Of a capture. Ranges in other stages are left out, those that belong to no thread, and the warm-up: what began before
     /// each detector had done its first batch.
-    pub(super) fn new(capture: &'a Capture, nesting: &Nesting, names: &StageNames) -> Self {
+    pub(super) fn new(capture: &'a Capture, nesting: &Nesting) -> Self {
         let mut threads: Vec<Vec<(u32, Stage)>> = vec![Vec::new(); capture.threads.len()];
         for at in &nesting.order {
             let range = &capture.ranges[*at as usize];
-            let Some(stage) = names.of(range).filter(|stage| !stage.is_stay()) else {
+            let Some(stage) = capture.stage(range).filter(|stage| !stage.is_stay()) else {
                 continue;
             };
             let steps = &mut threads[usize::from(range.thread)];

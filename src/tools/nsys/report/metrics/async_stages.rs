@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use super::{NetworkNotes, RunNotes};
 use crate::report::capture::Capture;
 use crate::report::critical_path::CriticalPath;
-use crate::report::stages::StageNames;
 use jetwatch_telemetry::{Stage, thread_names};
 
 /// Milliseconds to ns.
@@ -46,9 +45,8 @@ impl Rendering {
     /// From the stages of a capture; `None` where nothing was drawn.
     pub(super) fn from_path(path: &CriticalPath, capture: &Capture, span_ns: i64) -> Option<Self> {
         let drawn = path.stage(Stage::Render)?.ranges as f64;
-        let names = StageNames::from_capture(capture);
         let ranges = capture.ranges.iter();
-        let inferred = ranges.filter(|range| names.of(range) == Some(Stage::Infer));
+        let inferred = ranges.filter(|range| capture.stage(range) == Some(Stage::Infer));
         let inferred: u64 = inferred.map(|range| u64::from(range.payload)).sum();
         let total = |stage| path.stage(stage).map_or(0, |times| times.total_ns) as f64;
         Self::new(total, drawn, inferred as f64, span_ns as f64)
@@ -77,11 +75,11 @@ impl Rendering {
 impl SecondaryBatches {
     /// From the ranges of a capture.
     pub(super) fn from_capture(capture: &Capture) -> Vec<Self> {
-        let names = StageNames::from_capture(capture);
         // The number of batches, and sums in place of means.
         let mut networks: BTreeMap<&str, (u64, Self)> = BTreeMap::new();
         for range in &capture.ranges {
-            let Some(stage @ (Stage::SecondaryWait | Stage::Secondary)) = names.of(range) else {
+            let Some(stage @ (Stage::SecondaryWait | Stage::Secondary)) = capture.stage(range)
+            else {
                 continue;
             };
             let thread = &capture.threads[usize::from(range.thread)];

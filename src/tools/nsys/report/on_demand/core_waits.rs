@@ -10,7 +10,6 @@ use std::collections::HashMap;
 
 use jetwatch_telemetry::Stage;
 
-use super::super::stages::StageNames;
 use super::super::tables::{AnalysisContext, overlap};
 
 /// State of a thread that was taken off its core while it could go on: `Running` of nsys's ENUM_SAMPLING_THREAD_STATE.
@@ -62,16 +61,15 @@ pub(crate) struct CoreWait {
 impl CoreWaits {
     /// Of the stage that limits the pipeline; without a stage where there is none, or where it is no work of a thread.
     pub(in crate::report) fn of_limit(context: &AnalysisContext<'_>) -> Self {
-        let path = context.critical_path();
+        let path = &context.critical_path;
         let limit = path.limit().filter(|stage| !stage.is_wait());
         let Some(stage) = limit.filter(|stage| *stage != Stage::Input) else {
             return Self::default();
         };
         let capture = context.capture;
-        let names = StageNames::from_capture(capture);
         let mut by_index: HashMap<u16, StageThread> = HashMap::new();
         for range in &capture.ranges {
-            if range.start >= path.span.0 && names.of(range) == Some(stage) {
+            if range.start >= path.span.0 && capture.stage(range) == Some(stage) {
                 let thread = by_index.entry(range.thread).or_default();
                 thread.stage.push((range.start, range.end));
             }
@@ -156,7 +154,7 @@ fn outside_calls(
     let mut outside = Vec::with_capacity(times.len());
     for (start, end) in times {
         let mut at = *start;
-        while let Some(call) = calls.next_if(|call| call.start < *end) {
+        while let Some((_, call)) = calls.next_if(|(_, call)| call.start < *end) {
             if call.end <= at {
                 continue;
             }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::super::ReportError;
 use super::super::schema::{GPU_METRIC_NAMES, GPU_METRICS};
 use super::super::table::{Columns, Table};
-use super::OnDemand;
+use super::AnalysisContext;
 
 /// Bits of a type that number the GPU.
 const GPU: i64 = 0xff;
@@ -52,7 +52,7 @@ fn numbers<K>(table: Columns<'_, (K, Values)>) -> Columns<'_, (K, Values)> {
 
 /// Calls `take` with the time, the metric and the value of each sample in the window.
 fn for_each_sample(
-    data: &OnDemand<'_>,
+    data: &AnalysisContext<'_>,
     mut take: impl FnMut(i64, Key, i64),
 ) -> Result<(), ReportError> {
     data.rows(&GPU_METRICS, "", |fields| {
@@ -66,7 +66,7 @@ fn for_each_sample(
 }
 
 /// Name of a metric by its type and number.
-fn names(data: &OnDemand<'_>) -> Result<impl Fn(&Key) -> String, ReportError> {
+fn names(data: &AnalysisContext<'_>) -> Result<impl Fn(&Key) -> String, ReportError> {
     let mut names: HashMap<(i64, i64), String> = HashMap::new();
     data.rows(&GPU_METRIC_NAMES, "", |fields| {
         let text = String::from_utf8_lossy(fields.text(2)?).into_owned();
@@ -80,7 +80,7 @@ fn names(data: &OnDemand<'_>) -> Result<impl Fn(&Key) -> String, ReportError> {
 }
 
 /// Over the whole window.
-pub(in crate::report) fn sum(data: &OnDemand<'_>) -> Result<Table, ReportError> {
+pub(in crate::report) fn sum(data: &AnalysisContext<'_>) -> Result<Table, ReportError> {
     let name = names(data)?;
     let mut found: BTreeMap<Key, Values> = BTreeMap::new();
     for_each_sample(data, |_, metric, value| {
@@ -95,7 +95,7 @@ pub(in crate::report) fn sum(data: &OnDemand<'_>) -> Result<Table, ReportError> 
 }
 
 /// In equal parts of the time from the first sample to the last; parts without a sample are left out.
-pub(in crate::report) fn course(data: &OnDemand<'_>) -> Result<Table, ReportError> {
+pub(in crate::report) fn course(data: &AnalysisContext<'_>) -> Result<Table, ReportError> {
     let name = names(data)?;
     let (mut first, mut last) = (i64::MAX, i64::MIN);
     for_each_sample(data, |at, _, _| {

@@ -9,56 +9,21 @@ pub(super) mod gpu_metrics;
 pub(super) mod samples;
 pub(super) mod scheduling;
 
-use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 
 use super::ReportError;
+use super::capture::Thread;
 use super::capture::fields::{Fields, for_each_row};
-use super::capture::{Capture, Thread, TimeWindow};
-use super::schema::{Export, SCHEDULING, TableShape};
+use super::schema::{SCHEDULING, TableShape};
 use super::tables::AnalysisContext;
 
 pub(super) use core_waits::{CoreWait, CoreWaits};
 pub(super) use scheduling::Schedule;
 
-/// An export with what several of these tables use.
-pub(super) struct OnDemand<'a> {
-    pub(super) export: &'a Export,
-    pub(super) capture: &'a Capture,
-    /// Events outside of it do not count.
-    pub(super) window: TimeWindow,
-    /// Maximum number of rows of a long table.
-    pub(super) rows: usize,
-    schedule: OnceCell<Schedule>,
-    /// What the first reading of the scheduling also looks for.
-    core_waits: RefCell<CoreWaits>,
-}
-
-impl<'a> OnDemand<'a> {
-    /// Nothing is read yet.
-    pub(super) fn new(
-        export: &'a Export,
-        capture: &'a Capture,
-        window: TimeWindow,
-        rows: usize,
-    ) -> Self {
-        Self {
-            export,
-            capture,
-            window,
-            rows,
-            schedule: OnceCell::new(),
-            core_waits: RefCell::default(),
-        }
-    }
-
+impl AnalysisContext<'_> {
     /// The waits for cores of the stage that limits the pipeline; `None` where they are unknown, or where there are more than
     /// `max` events. Reads the scheduling.
-    pub(super) fn core_wait(
-        &self,
-        context: &AnalysisContext<'_>,
-        max: u64,
-    ) -> Result<Option<CoreWait>, ReportError> {
+    pub(super) fn core_wait(&self, max: u64) -> Result<Option<CoreWait>, ReportError> {
         // Without either, nothing is known of the reasons, and reading would be in vain.
         let has_reasons =
             self.export.has_column(&SCHEDULING, "threadState") || self.capture.has_waits;
@@ -68,7 +33,7 @@ impl<'a> OnDemand<'a> {
         {
             return Ok(None);
         }
-        let waits = CoreWaits::of_limit(context);
+        let waits = CoreWaits::of_limit(self);
         if !waits.is_wanted() {
             return Ok(None);
         }

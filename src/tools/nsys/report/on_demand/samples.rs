@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use super::super::ReportError;
 use super::super::schema::{SAMPLE_FRAMES, SAMPLES};
 use super::super::table::Table;
-use super::OnDemand;
+use super::AnalysisContext;
 
 /// Stands for all functions of a module that have no symbol.
 const UNRESOLVED: i64 = -1;
@@ -47,7 +47,7 @@ impl Stack {
     }
 }
 
-pub(in crate::report) fn functions(data: &OnDemand<'_>) -> Result<Table, ReportError> {
+pub(in crate::report) fn functions(data: &AnalysisContext<'_>) -> Result<Table, ReportError> {
     let samples = Samples::read(data)?;
     let mut counts: HashMap<Key, Counts> = HashMap::new();
     let mut stack = Stack {
@@ -83,7 +83,7 @@ pub(in crate::report) fn functions(data: &OnDemand<'_>) -> Result<Table, ReportE
 }
 
 fn table(
-    data: &OnDemand<'_>,
+    data: &AnalysisContext<'_>,
     samples: &Samples,
     counts: HashMap<Key, Counts>,
 ) -> Result<Table, ReportError> {
@@ -136,7 +136,7 @@ struct Samples {
 }
 
 impl Samples {
-    fn read(data: &OnDemand<'_>) -> Result<Self, ReportError> {
+    fn read(data: &AnalysisContext<'_>) -> Result<Self, ReportError> {
         let mut by_thread: HashMap<i64, (u32, i64)> = HashMap::new();
         let mut globals: Vec<i64> = Vec::new();
         let mut ids: Vec<(i64, u32)> = Vec::new();

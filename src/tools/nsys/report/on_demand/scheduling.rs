@@ -13,7 +13,7 @@ use super::super::interner::Interner;
 use super::super::schema::SCHEDULING;
 use super::super::summary_stats::share_of;
 use super::super::table::Table;
-use super::{CoreWaits, OnDemand};
+use super::{AnalysisContext, CoreWaits};
 use foldhash::HashMap;
 
 /// Bits of a thread's number that hold the thread id; zero is the idle task of the kernel.
@@ -71,7 +71,7 @@ pub(in crate::report) struct CoreRow {
 
 impl Schedule {
     /// Reads all events. Those of a thread must be in order of time, as nsys writes them; otherwise they are sorted first.
-    pub(super) fn read(data: &OnDemand<'_>) -> Result<Self, ReportError> {
+    pub(super) fn read(data: &AnalysisContext<'_>) -> Result<Self, ReportError> {
         let mut schedule = match Self::read_in(data, "")? {
             Some(schedule) => schedule,
             None => Self::read_in(data, "ORDER BY start, isSchedIn")?.unwrap_or_default(),
@@ -83,7 +83,7 @@ impl Schedule {
     }
 
     /// `None` if the rows are not in order of time.
-    fn read_in(data: &OnDemand<'_>, order: &str) -> Result<Option<Self>, ReportError> {
+    fn read_in(data: &AnalysisContext<'_>, order: &str) -> Result<Option<Self>, ReportError> {
         let mut reader = Reader {
             window: data.window,
             least: least(data.capture.span().unwrap_or_default()),

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use jetwatch_telemetry::Stage;
 
 use super::super::gpu_projection::NO_RANGE;
-use super::super::stages::StageNames;
 use super::super::tables::AnalysisContext;
 
 /// Work of one process or one GPU.
@@ -26,8 +25,7 @@ impl Load {
     /// Loads of the processes of a capture, then of its GPUs.
     pub(crate) fn from_capture(context: &AnalysisContext<'_>) -> Vec<Self> {
         let capture = context.capture;
-        let stage_of = StageNames::from_capture(capture);
-        let nesting = context.nesting();
+        let nesting = &context.nesting;
         let seconds = capture
             .span()
             .map_or(0.0, |(from, until)| (until - from) as f64 / 1e9);
@@ -37,7 +35,7 @@ impl Load {
             let range = &capture.ranges[*at as usize];
             let process = capture.threads[usize::from(range.thread)].process();
             let sums = processes.entry(process).or_default();
-            match stage_of.of(range) {
+            match capture.stage(range) {
                 Some(stage) if stage.is_wait() || stage.is_stay() => {}
                 Some(stage) => {
                     if stage == Stage::Infer {
@@ -46,7 +44,7 @@ impl Load {
                     sums.1 += range.duration() as f64;
                 }
                 // Of other programs the outermost ranges count.
-                None if stage_of.is_empty() && nesting.parent[*at as usize] == NO_RANGE => {
+                None if !capture.is_ours() && nesting.parent[*at as usize] == NO_RANGE => {
                     sums.1 += range.duration() as f64;
                 }
                 None => {}
@@ -54,7 +52,7 @@ impl Load {
         }
         let mut gpus: BTreeMap<i64, f64> = BTreeMap::new();
         let mut of_process: BTreeMap<i64, f64> = BTreeMap::new();
-        for busy in context.busy() {
+        for busy in &context.busy {
             let (from, until) = busy.span();
             let time = busy.within(from, until) as f64;
             *gpus.entry(busy.device).or_default() += time;

@@ -5,7 +5,6 @@ use jetwatch_platform::Occupancy;
 use jetwatch_telemetry::{Latency, Stage};
 use jetwatch_types::Rate;
 
-use super::super::stages::StageNames;
 use super::super::tables::AnalysisContext;
 
 /// Nanoseconds of a second.
@@ -34,11 +33,10 @@ impl Throughput {
     /// Of the stages in a capture; `None` if it has no inference with a number of frames, which only jetwatch records.
     pub(crate) fn from_capture(context: &AnalysisContext<'_>) -> Option<Self> {
         let capture = context.capture;
-        let stage_of = StageNames::from_capture(capture);
         let mut ends = Vec::new();
         let (mut inferred, mut tracked) = (0.0, 0.0);
         for range in &capture.ranges {
-            match stage_of.of(range) {
+            match capture.stage(range) {
                 Some(Stage::Infer) => {
                     inferred += f64::from(range.payload);
                     ends.push((range.end as f64 / S, f64::from(range.payload)));
@@ -63,7 +61,7 @@ impl Throughput {
             return None;
         }
         let (from, until) = ((first.0 * S) as i64, (last.0 * S) as i64);
-        let busy = context.busy();
+        let busy = &context.busy;
         let gpu: i64 = busy.iter().map(|busy| busy.within(from, until)).sum();
         Some(Self {
             fps,

@@ -105,7 +105,7 @@ fn transfers<'a>(
 ) -> Vec<Made<'a>> {
     let capture = context.capture;
     let mut found: Vec<Made<'a>> = context
-        .pairs()
+        .pairs
         .iter()
         .map(|(call, done)| {
             (

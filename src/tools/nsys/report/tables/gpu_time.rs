@@ -86,7 +86,7 @@ pub(crate) fn busy_times(capture: &Capture) -> Vec<BusyTimes> {
 
 pub(super) fn gaps(context: &AnalysisContext<'_>) -> Table {
     let mut found: Vec<(i64, i64, &BusyTimes)> = context
-        .busy()
+        .busy
         .iter()
         .flat_map(|busy| {
             let pairs = busy.times.windows(2);
@@ -110,7 +110,7 @@ pub(super) fn gaps(context: &AnalysisContext<'_>) -> Table {
 
 pub(super) fn utilization(context: &AnalysisContext<'_>) -> Table {
     let mut rows = Vec::new();
-    for busy in context.busy() {
+    for busy in &context.busy {
         let (from, until) = busy.span();
         let width = (until - from) as f64 / INTERVALS as f64;
         for (part, share) in busy.shares((from, until), INTERVALS).iter().enumerate() {

@@ -12,15 +12,15 @@ mod ranges;
 mod thread_calls;
 mod waits;
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::hash::Hash;
 
 use super::ReportError;
-use super::capture::Capture;
+use super::capture::{Capture, TimeWindow};
 use super::critical_path::CriticalPath;
 use super::gpu_projection::{Nesting, Projected, pairs, project};
-use super::on_demand::{OnDemand, gpu_metrics, samples, scheduling};
+use super::on_demand::{CoreWaits, Schedule, gpu_metrics, samples, scheduling};
 use super::schema::{
     CALLS, COPIES, Export, GPU_METRIC_NAMES, GPU_METRICS, GRAPHS, KERNELS, NVTX, SAMPLE_FRAMES,
     SAMPLES, SCHEDULING, SETS, TableShape, WAITS,
@@ -33,68 +33,63 @@ use gpu_time::busy_times;
 pub(super) use gpu_time::{BusyTimes, overlap};
 pub(super) use thread_calls::{CallKind, ThreadCalls};
 
-/// A capture with data for several tables, computed at the first use.
-#[derive(Debug)]
+/// An export and its capture with what several tables need. Events that are many and that few tables need are read at their first use.
 pub(crate) struct AnalysisContext<'a> {
+    /// The export.
+    pub export: &'a Export,
     /// The capture.
     pub capture: &'a Capture,
+    /// Events outside of it do not count.
+    pub window: TimeWindow,
     /// Maximum number of rows of a table of single events.
     pub rows: usize,
-    nesting: OnceCell<Nesting>,
-    pairs: OnceCell<Vec<(u32, u32)>>,
-    projections: OnceCell<Vec<Projected>>,
-    busy: OnceCell<Vec<BusyTimes>>,
-    critical_path: OnceCell<CriticalPath>,
+    /// Nesting of ranges.
+    pub nesting: Nesting,
+    /// Calls with the operations that they made.
+    pub pairs: Vec<(u32, u32)>,
+    /// Ranges with GPU operations.
+    pub projections: Vec<Projected>,
+    /// When each GPU was busy.
+    pub busy: Vec<BusyTimes>,
+    /// jetwatch's stages.
+    pub critical_path: CriticalPath,
     thread_calls: OnceCell<ThreadCalls>,
+    pub(super) schedule: OnceCell<Schedule>,
+    /// What the first reading of the scheduling also looks for.
+    pub(super) core_waits: RefCell<CoreWaits>,
 }
 
 impl<'a> AnalysisContext<'a> {
-    /// A context for `capture`; tables of single events have at most `rows` rows.
-    pub(crate) fn new(capture: &'a Capture, rows: usize) -> Self {
+    /// Of what was read of `export` in `window`; tables of single events have at most `rows` rows.
+    pub(crate) fn new(
+        export: &'a Export,
+        capture: &'a Capture,
+        window: TimeWindow,
+        rows: usize,
+    ) -> Self {
+        let nesting = Nesting::from_capture(capture);
+        let pairs = pairs(capture);
+        let projections = project(capture, &nesting, &pairs);
         Self {
+            critical_path: CriticalPath::new(capture, &nesting, &projections),
+            busy: busy_times(capture),
+            export,
             capture,
+            window,
             rows,
-            nesting: OnceCell::new(),
-            pairs: OnceCell::new(),
-            projections: OnceCell::new(),
-            busy: OnceCell::new(),
-            critical_path: OnceCell::new(),
+            nesting,
+            pairs,
+            projections,
             thread_calls: OnceCell::new(),
+            schedule: OnceCell::new(),
+            core_waits: RefCell::default(),
         }
-    }
-
-    /// Nesting of ranges.
-    pub(crate) fn nesting(&self) -> &Nesting {
-        self.nesting
-            .get_or_init(|| Nesting::from_capture(self.capture))
-    }
-
-    /// Calls with the operations that they made.
-    pub(crate) fn pairs(&self) -> &[(u32, u32)] {
-        self.pairs.get_or_init(|| pairs(self.capture))
-    }
-
-    /// Ranges with GPU operations.
-    pub(crate) fn projections(&self) -> &[Projected] {
-        self.projections
-            .get_or_init(|| project(self.capture, self.nesting(), self.pairs()))
-    }
-
-    /// jetwatch's stages.
-    pub(crate) fn critical_path(&self) -> &CriticalPath {
-        self.critical_path
-            .get_or_init(|| CriticalPath::new(self.capture, self.nesting(), self.projections()))
     }
 
     /// Calls by thread.
     pub(crate) fn thread_calls(&self) -> &ThreadCalls {
         self.thread_calls
             .get_or_init(|| ThreadCalls::from_capture(self.capture))
-    }
-
-    /// When each GPU was busy.
-    pub(crate) fn busy(&self) -> &[BusyTimes] {
-        self.busy.get_or_init(|| busy_times(self.capture))
     }
 }
 
@@ -119,7 +114,7 @@ pub(crate) enum Make {
     /// Of events that are held in memory.
     OfCapture(fn(&AnalysisContext<'_>) -> Table),
     /// Of events that are read for it.
-    OfExport(fn(&OnDemand<'_>) -> Result<Table, ReportError>),
+    OfExport(fn(&AnalysisContext<'_>) -> Result<Table, ReportError>),
 }
 
 impl Builder {
@@ -154,7 +149,7 @@ pub const VERDICT: &str = "verdict";
 #[rustfmt::skip]
 pub(crate) const TABLES: &[Builder] = &[
     table(VERDICT, "what the numbers mean, and the keys to change", &[], Make::Verdict),
-    table("stages", "jetwatch's stages: time, waiting, what they wait for, and the critical path", &[&[&NVTX]], Make::OfCapture(|context| context.critical_path().table())),
+    table("stages", "jetwatch's stages: time, waiting, what they wait for, and the critical path", &[&[&NVTX]], Make::OfCapture(|context| context.critical_path.table())),
     table("critical_path_calls", "The critical path by calls of CUDA and of the operating system's libraries", &[&[&WAITS, &CALLS], &[&NVTX]], Make::OfCapture(path_calls::sum)),
     table("nvtx_sum", "NVTX ranges by name and style", &[&[&NVTX]], Make::OfCapture(ranges::sum)),
     table("nvtx_pushpop_sum", "NVTX push/pop ranges by name", &[&[&NVTX]], Make::OfCapture(ranges::push_pop_sum)),

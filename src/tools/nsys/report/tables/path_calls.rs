@@ -25,7 +25,7 @@ struct Sum {
 
 /// A row for each function and thread. The time of a call counts as far as it is on the path. A call in another one is part of it.
 pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
-    let path = context.critical_path();
+    let path = &context.critical_path;
     let capture = context.capture;
     let threads: BTreeSet<ThreadIndex> = path.segments.iter().map(|it| it.thread).collect();
     let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
@@ -36,7 +36,7 @@ pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
         segments.sort_unstable_by_key(|segment| segment.start);
         let mut rest: i64 = segments.iter().map(|it| it.end - it.start).sum();
         let mut first = 0;
-        for call in context.thread_calls().outermost(capture, thread) {
+        for (kind, call) in context.thread_calls().outermost(capture, thread) {
             while segments.get(first).is_some_and(|it| it.end <= call.start) {
                 first += 1;
             }
@@ -46,9 +46,7 @@ pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
                 .map(|segment| segment.end.min(call.end) - segment.start.max(call.start))
                 .sum();
             if ns > 0 {
-                let sum = sums
-                    .entry((thread, Some((call.kind, call.name))))
-                    .or_default();
+                let sum = sums.entry((thread, Some((kind, call.name)))).or_default();
                 sum.ns += ns;
                 sum.calls += 1;
                 rest -= ns;

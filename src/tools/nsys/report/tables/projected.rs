@@ -20,7 +20,7 @@ pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
         children: u64,
     }
     let capture = context.capture;
-    let projections = context.projections();
+    let projections = &context.projections;
     let key = |range: u32| {
         let range = &capture.ranges[range as usize];
         (range.name, range.style.label())
@@ -30,7 +30,7 @@ pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
         let totals = totals.entry(key(projected.range)).or_default();
         totals.range_ns += capture.ranges[projected.range as usize].duration();
         totals.operations += u64::from(projected.operations);
-        totals.levels += u64::from(context.nesting().level[projected.range as usize]);
+        totals.levels += u64::from(context.nesting.level[projected.range as usize]);
         totals.children += u64::from(projected.children);
     }
     let times = projections.iter();
@@ -64,8 +64,8 @@ pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
 
 pub(super) fn trace(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
-    let nesting = context.nesting();
-    let projections = context.projections();
+    let nesting = &context.nesting;
+    let projections = &context.projections;
     let mut order: Vec<u32> = (0..projections.len() as u32).collect();
     order.sort_by_key(|at| {
         let projected = &projections[*at as usize];
@@ -110,7 +110,7 @@ pub(super) fn trace(context: &AnalysisContext<'_>) -> Table {
 /// From each projected start to the next of the same range on the same thread.
 pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
-    let projections = context.projections();
+    let projections = &context.projections;
     let paces = pace::paces(projections.len(), |at| {
         let projected = &projections[at];
         let range = &capture.ranges[projected.range as usize];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The calls of CUDA and of the operating system's libraries by thread, in the order of time.
 
-use super::super::capture::{Capture, Name};
+use super::super::capture::{Call, Capture};
 
 /// Calls by kind and thread, as numbers of the capture's lists, by begin: there are millions of them.
 #[derive(Debug)]
@@ -16,37 +16,12 @@ pub(crate) enum CallKind {
     System,
 }
 
-/// One call. Times are in ns.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ThreadCall {
-    /// Begin.
-    pub start: i64,
-    /// End.
-    pub end: i64,
-    /// The function.
-    pub name: Name,
-    /// What it belongs to.
-    pub kind: CallKind,
-}
-
 impl CallKind {
-    /// A call of this kind by its number in the capture.
-    fn call(self, capture: &Capture, at: u32) -> ThreadCall {
-        let (start, end, name) = match self {
-            Self::Cuda => {
-                let call = &capture.calls[at as usize];
-                (call.start, call.end, call.name)
-            }
-            Self::System => {
-                let wait = &capture.waits[at as usize];
-                (wait.start, wait.end, wait.name)
-            }
-        };
-        ThreadCall {
-            start,
-            end,
-            name,
-            kind: self,
+    /// All calls of this kind.
+    fn calls(self, capture: &Capture) -> &[Call] {
+        match self {
+            Self::Cuda => &capture.calls,
+            Self::System => &capture.waits,
         }
     }
 }
@@ -54,20 +29,18 @@ impl CallKind {
 impl ThreadCalls {
     /// Of a capture.
     pub(crate) fn from_capture(capture: &Capture) -> Self {
-        let mut lists = [(); 2].map(|()| vec![Vec::new(); capture.threads.len()]);
-        for (at, call) in (0..).zip(&capture.calls) {
-            lists[CallKind::Cuda as usize][usize::from(call.thread)].push(at);
-        }
-        for (at, wait) in (0..).zip(&capture.waits) {
-            lists[CallKind::System as usize][usize::from(wait.thread)].push(at);
-        }
-        for kind in [CallKind::Cuda, CallKind::System] {
-            for list in &mut lists[kind as usize] {
-                // Rows of the database are almost in order, which a stable sort makes use of.
-                list.sort_by_key(|at| kind.call(capture, *at).start);
+        Self([CallKind::Cuda, CallKind::System].map(|kind| {
+            let calls = kind.calls(capture);
+            let mut lists = vec![Vec::new(); capture.threads.len()];
+            for (at, call) in (0..).zip(calls) {
+                lists[usize::from(call.thread)].push(at);
             }
-        }
-        Self(lists)
+            for list in &mut lists {
+                // Rows of the database are almost in order, which a stable sort makes use of.
+                list.sort_by_key(|at: &u32| calls[*at as usize].start);
+            }
+            lists
+        }))
     }
 
     /// The calls of a kind by a thread, by begin.
@@ -76,9 +49,10 @@ impl ThreadCalls {
         capture: &'a Capture,
         kind: CallKind,
         thread: u16,
-    ) -> impl Iterator<Item = ThreadCall> + 'a {
+    ) -> impl Iterator<Item = &'a Call> {
         let list = &self.0[kind as usize][usize::from(thread)];
-        list.iter().map(move |at| kind.call(capture, *at))
+        list.iter()
+            .map(move |at| &kind.calls(capture)[*at as usize])
     }
 
     /// The calls of a thread that are in no other, by begin.
@@ -86,7 +60,7 @@ impl ThreadCalls {
         &'a self,
         capture: &'a Capture,
         thread: u16,
-    ) -> impl Iterator<Item = ThreadCall> + 'a {
+    ) -> impl Iterator<Item = (CallKind, &'a Call)> {
         let mut cuda = self.of(capture, CallKind::Cuda, thread);
         let mut system = self.of(capture, CallKind::System, thread);
         let mut next = [cuda.next(), system.next()];
@@ -94,18 +68,20 @@ impl ThreadCalls {
         std::iter::from_fn(move || {
             loop {
                 // Of two that begin together, the longer one is around the other.
-                let is_system = match (&next[0], &next[1]) {
-                    (Some(a), Some(b)) => (b.start, -b.end) < (a.start, -a.end),
-                    (None, Some(_)) => true,
-                    _ => false,
+                let (kind, call) = match next {
+                    [Some(a), Some(b)] if (b.start, -b.end) < (a.start, -a.end) => {
+                        (CallKind::System, b)
+                    }
+                    [Some(a), _] => (CallKind::Cuda, a),
+                    [None, b] => (CallKind::System, b?),
                 };
-                let call = match is_system {
-                    true => std::mem::replace(&mut next[1], system.next()),
-                    false => std::mem::replace(&mut next[0], cuda.next()),
-                }?;
+                match kind {
+                    CallKind::Cuda => next[0] = cuda.next(),
+                    CallKind::System => next[1] = system.next(),
+                }
                 if call.start >= end {
                     end = call.end;
-                    return Some(call);
+                    return Some((kind, call));
                 }
             }
         })
