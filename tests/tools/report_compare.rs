@@ -5,6 +5,7 @@
 use crate::support;
 use crate::support::nsys_export;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -25,10 +26,14 @@ fn benchmark(times: &[f64], settings: &[&str]) -> Value {
         detect[format!("batch_{at}")] = json!({"cpu_time": ms, "total_items": 2, "infer": {"cpu_time": ms / 2.0, "total_items": 2}});
     }
     let mean = times.iter().sum::<f64>() / times.len() as f64;
+    let varied = settings
+        .iter()
+        .filter_map(|setting| setting.split_once('='));
+    let varied: BTreeMap<&str, &str> = varied.collect();
     json!({
         "data": {"jetwatch": {"detect": detect}},
         "mean_data": {"jetwatch/detect": {"cpu_time": mean, "total_items": 2, "infer": {"cpu_time": mean / 2.0}}},
-        "meta": {"config": "box.yaml", "config_hash": settings.concat(), "settings": settings,
+        "meta": {"config": "box.yaml", "config_hash": settings.concat(), "base_hash": "box", "varied": varied, "settings": settings,
                  "warmup_batches": {"jetwatch/detect": 0}},
     })
 }

@@ -25,15 +25,12 @@ pub struct Speed {
     /// Frames per second, end to end.
     pub fps: f64,
     /// Standard error of it, from the times of consecutive batches; `None` where fewer than three were measured or recorded.
-    #[serde(default)]
     pub fps_standard_error: Option<f64>,
     /// Number of blocks of batches behind the standard error.
-    #[serde(default)]
     pub fps_blocks: Option<usize>,
     /// Frames per second of the networks without the rest of the pipeline; `None` where none ran.
     pub inference_fps: Option<f64>,
     /// Frames per second that went through the network; `None` where none skips it.
-    #[serde(default)]
     pub inferred_fps: Option<f64>,
     /// Frames, warm-up included.
     pub frames: u64,
@@ -42,18 +39,14 @@ pub struct Speed {
     /// CPU time of the whole process per frame, in ms.
     pub cpu_ms_per_frame: f64,
     /// Time of the GPU per frame, in ms; `None` where no GPU was timed.
-    #[serde(default)]
     pub gpu_ms_per_frame: Option<f64>,
     /// Energy per frame, in joules, warm-up included; `None` where the machine does not measure it.
-    #[serde(default)]
     pub joules_per_frame: Option<f64>,
     /// Highest resident memory, in MiB.
     pub peak_rss_mib: f64,
     /// Latency of the frames of live sources; `None` without any.
-    #[serde(default)]
     pub latency: Option<LatencyReport>,
     /// Who used the CPU meanwhile; `None` where the kernel does not say so.
-    #[serde(default)]
     pub occupancy: Option<Occupancy>,
 }
 

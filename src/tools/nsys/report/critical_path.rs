@@ -13,7 +13,7 @@ use jetwatch_telemetry::{Stage, thread_names};
 
 use super::capture::{Capture, ThreadIndex};
 use super::gpu_projection::{Nesting, Projected};
-use super::stages::{DETECTOR_STAGES, Group, SATURATED, TRACK_STAGES};
+use super::stages::{DETECTOR_STAGES, Group, TRACK_STAGES, limit_beside};
 use super::summary_stats::share_of;
 use super::table::Table;
 
@@ -74,6 +74,13 @@ pub(crate) enum InputKind {
     Unknown,
 }
 
+impl InputKind {
+    /// Whether images that do not come are those that a decoder in hardware has not decoded yet: a file has its next one at once.
+    pub(crate) fn waits_for_decoder(self, decodes_in_hardware: bool) -> bool {
+        self == Self::File && decodes_in_hardware
+    }
+}
+
 /// All recorded stages, in the order of a frame.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct CriticalPath {
@@ -116,9 +123,6 @@ const ENDS: [&[Stage]; 3] = [
     ],
 ];
 
-/// Stages of threads that the pipeline does not wait for, by kind of thread: the working ones.
-const ASYNCHRONOUS: [&[Stage]; 2] = [&[Stage::Secondary], &[Stage::Render, Stage::Encode]];
-
 impl CriticalPath {
     /// Of a capture's ranges in jetwatch's domain; without stages where there are none.
     pub(crate) fn new(capture: &Capture, nesting: &Nesting, projections: &[Projected]) -> Self {
@@ -145,15 +149,7 @@ impl CriticalPath {
             segments = Walk::new(&steps, &mut times).walk_back_from_last(stages);
         }
         let mut path = Self::from_times(&times);
-        // Where the pipeline itself has time left, a thread beside it that has none is the limit.
-        let has_time_left = path.limit().is_none_or(|limit| {
-            matches!(limit, Stage::Input | Stage::Batch) || path.share(limit) < SATURATED
-        });
-        let saturated = ASYNCHRONOUS.into_iter().find(|stages| {
-            let busy: f64 = stages.iter().map(|stage| path.share(*stage)).sum();
-            busy >= SATURATED
-        });
-        if let Some(stages) = saturated.filter(|_| has_time_left) {
+        if let Some(stages) = limit_beside(path.limit(), |stage| path.share(stage)) {
             // Such a thread is always at work: the path does not leave it.
             for times in times.values_mut() {
                 let is_own = stages.contains(&times.stage);
@@ -177,7 +173,7 @@ impl CriticalPath {
 
     /// A file has its next image at once: where a decoder in hardware stands before the threads of its images, they wait for it.
     fn charge_hardware_decoder(&mut self) {
-        if self.input != InputKind::File || !self.decodes_in_hardware() {
+        if !self.input.waits_for_decoder(self.decodes_in_hardware()) {
             return;
         }
         let mut moved = 0;

@@ -259,12 +259,9 @@ impl Series {
             if found.is_null() {
                 continue;
             }
-            // Earlier versions state means over rounds.
-            let measured = &found["measured_ms"];
-            let measured = measured.as_f64().or(measured["mean"].as_f64());
+            let measured = found["measured_ms"].as_f64();
             let rest = &found["not_explained"];
             let change = rest["change_ms"].as_f64();
-            let change = change.or(found["residual_ms"]["mean"].as_f64());
             let half = rest["interval_95_ms"].as_f64();
             rows.push((step, "measured", measured, half, &Value::Null));
             for part in list(&found["parts"]) {

@@ -43,6 +43,22 @@ pub(super) const TRACK_STAGES: [Stage; 2] = [Stage::Track, Stage::Publish];
 /// Share of its time from which a secondary network or the recording limits its own results.
 pub(super) const SATURATED: f64 = 0.8;
 
+/// Stages of threads that the pipeline does not wait for, by kind of thread: the working ones.
+const BESIDE: [&[Stage]; 2] = [&[Stage::Secondary], &[Stage::Render, Stage::Encode]];
+
+/// The stages of threads beside the pipeline that limit it: they have no time left, where `limit`, which limits the pipeline itself, has
+/// some. `share` is that of its threads' time which a stage takes, 0 to 1.
+pub(super) fn limit_beside(
+    limit: Option<Stage>,
+    share: impl Fn(Stage) -> f64,
+) -> Option<&'static [Stage]> {
+    let waits = |limit| matches!(limit, Stage::Input | Stage::Batch);
+    let has_time_left = limit.is_none_or(|limit| waits(limit) || share(limit) < SATURATED);
+    let all = |stages: &[Stage]| stages.iter().map(|stage| share(*stage)).sum::<f64>();
+    let mut full = BESIDE.into_iter().filter(|stages| all(stages) >= SATURATED);
+    full.next().filter(|_| has_time_left)
+}
+
 /// Ranges around a wait for frames or crops and the work on them.
 const WRAPPERS: [&str; 2] = ["detect_batch", "secondary_batch"];
 

@@ -83,8 +83,6 @@ pub(crate) struct Workload {
     pub(crate) varied: BTreeMap<String, String>,
     /// The configuration without what is varied: a hash.
     pub(crate) base: Option<String>,
-    /// The configuration's file with the keys that were set on the command line. Older benchmarks state no `base`.
-    pub(crate) settings: Option<(String, BTreeMap<String, String>)>,
 }
 
 impl RangeSummary {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Frames per second of a benchmark, and what `meta` states about its work.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -56,16 +54,11 @@ pub(super) fn workload(meta: &Value, ranges: &[TimedRange]) -> Workload {
         Value::String(text) => Some(text.clone()),
         value => Some(value.to_string()),
     };
-    let pairs = meta["settings"].as_array().map(|list| {
-        let pairs = list
-            .iter()
-            .filter_map(|pair| pair.as_str()?.split_once('='));
-        let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        pairs.collect::<BTreeMap<_, _>>()
-    });
+    let settings = meta["settings"].as_array().into_iter().flatten();
+    let mut settings = settings.filter_map(|pair| pair.as_str()?.split_once('='));
     let varied = meta["varied"].as_object().into_iter().flatten();
     let is_size = |key: &str| ["batch_size", "detector.batch_size"].contains(&key);
-    let set = pairs.iter().flatten().find(|(key, _)| is_size(key));
+    let set = settings.find(|(key, _)| is_size(key));
     let set = set.and_then(|(_, value)| value.parse().ok());
     let detect = ranges.iter().find(|range| range.path == DETECT);
     let largest = detect
@@ -78,7 +71,6 @@ pub(super) fn workload(meta: &Value, ranges: &[TimedRange]) -> Workload {
         varied: varied
             .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
             .collect(),
-        settings: pairs.map(|pairs| (text("config").unwrap_or_default(), pairs)),
         ..Workload::default()
     }
 }
@@ -145,9 +137,5 @@ mod tests {
         let found = workload(&meta, &[]);
         assert_eq!(found.varied.get("workers").map(String::as_str), Some("2"));
         assert_eq!(found.base.as_deref(), Some("x"));
-        assert_eq!(
-            found.settings.map(|(file, keys)| (file, keys.len())),
-            Some((String::new(), 1))
-        );
     }
 }

@@ -48,27 +48,14 @@ pub fn is_one_configuration(digests: &[ReportSummary]) -> bool {
 /// Whether two runs of jetwatch belong together: the same configuration, apart from the keys that a series varies.
 fn is_series(one: &Workload, other: &Workload) -> bool {
     // The hashes that other programs record are of something else.
-    let is_ours = |workload: &Workload| workload.settings.is_some() || workload.base.is_some();
-    if is_ours(one) && is_ours(other) && one.config.is_some() && one.config == other.config {
-        return true;
-    }
-    if let (Some(one_base), Some(other_base)) = (&one.base, &other.base) {
-        let keys =
-            |workload: &Workload| -> Vec<String> { workload.varied.keys().cloned().collect() };
-        // A comparison of two files varies more than keys that are set.
-        let is_whole = |key: &String| key == "config";
-        let varied = keys(one);
-        return !varied.is_empty()
-            && varied == keys(other)
-            && (one_base == other_base || varied.iter().any(is_whole));
-    }
-    // Older benchmarks do not state what they varied: the same file with other values of the same keys.
-    match (&one.settings, &other.settings) {
-        (Some((file, keys)), Some((other_file, other_keys))) => {
-            file == other_file && !keys.is_empty() && keys.keys().eq(other_keys.keys())
-        }
-        _ => false,
-    }
+    let (Some(one_base), Some(other_base)) = (&one.base, &other.base) else {
+        return false;
+    };
+    // A comparison of two files varies more than keys that are set.
+    let is_whole = one.varied.contains_key("config");
+    let is_varied = !one.varied.is_empty() && one.varied.keys().eq(other.varied.keys());
+    one.config.is_some() && one.config == other.config
+        || is_varied && (one_base == other_base || is_whole)
 }
 
 /// Titles of the reports with each value that `value` gives, in the order of their first occurrence.
@@ -228,28 +215,8 @@ mod tests {
         );
         assert!(!is_one_configuration(&[process("a", 1), report("c")]));
         for report in &mut pair {
-            report.workload.settings = Some((String::new(), [].into()));
+            report.workload.base = Some("x".to_owned());
         }
         assert_eq!(differences(&pair), None);
-    }
-
-    #[test]
-    fn older_series_are_known_by_file_and_keys() {
-        let point = |title: &str, file: &str, key: &str, value: &str| {
-            let mut report = report(title);
-            report.workload.config = Some(title.to_owned());
-            let settings = [(key.to_owned(), value.to_owned())].into();
-            report.workload.settings = Some((file.to_owned(), settings));
-            report
-        };
-        let first = point("a", "box.yaml", "batch_size", "1");
-        let same = point("b", "box.yaml", "batch_size", "4");
-        assert_eq!(differences(&[first.clone(), same]), None);
-        for other in [
-            point("b", "other.yaml", "batch_size", "4"),
-            point("b", "box.yaml", "workers", "4"),
-        ] {
-            assert!(differences(&[first.clone(), other]).is_some());
-        }
     }
 }

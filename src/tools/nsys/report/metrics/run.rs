@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{CaptureMetrics, Limit, Rendering, RunNotes, SecondaryBatches, StageShares, UnitLoads};
 use crate::report::critical_path::InputKind;
-use crate::report::stages::{DETECTOR_STAGES, Group, SATURATED, SOURCE_STAGES, TRACK_STAGES};
+use crate::report::stages::{DETECTOR_STAGES, Group, SOURCE_STAGES, TRACK_STAGES, limit_beside};
 use jetwatch_telemetry::Stage;
 
 /// Share of the detectors' time in waits for frames, or for room, up to which they count as busy.
@@ -40,9 +40,7 @@ impl CaptureMetrics {
         let sources = notes.sources.len();
         let total = |stage| notes.total_ms(stage);
         let count = |stage| notes.of_stage(stage, |found| found.count);
-        // Earlier versions did not record it.
-        let is_known = count(Stage::Enqueue) > 0.0;
-        if run_ms <= 0.0 || workers == 0 || sources == 0 || !is_known {
+        if run_ms <= 0.0 || workers == 0 || sources == 0 {
             return;
         }
         let source_ms = run_ms * sources as f64;
@@ -85,50 +83,39 @@ impl CaptureMetrics {
         } else if (!drops(&notes) || share(Stage::Batch) > IDLE_DETECTORS)
             && share(Stage::Batch) > share(Stage::Enqueue).max(BUSY_DETECTORS)
         {
-            let limit = longest(&SOURCE_STAGES);
-            let decodes = limit == Some(Stage::Input)
-                && self.input == InputKind::File
-                && self.decodes_in_hardware;
-            if decodes {
-                Some(Stage::VideoDecode)
-            } else {
-                limit
+            match longest(&SOURCE_STAGES) {
+                Some(Stage::Input) if self.input.waits_for_decoder(self.decodes_in_hardware) => {
+                    Some(Stage::VideoDecode)
+                }
+                limit => limit,
             }
         } else {
             longest(&DETECTOR_STAGES)
         };
-        let has_time_left =
-            limit.is_some_and(|limit| limit == Stage::Input || share(limit) < SATURATED);
-        self.limit = limit.map(|stage| Limit {
-            stage,
-            share: share(stage),
-            path: None,
-        });
-        if has_time_left && let Some(limit) = self.saturated_beside(run_ms) {
-            self.limit = Some(limit);
-        }
-    }
-
-    /// A secondary network or the recording that has no time left.
-    fn saturated_beside(&self, run_ms: f64) -> Option<Limit> {
-        let is_behind = self.run.secondary.iter().any(|network| {
+        let is_behind = notes.secondary.iter().any(|network| {
             let ms = |ms: Option<f64>| ms.unwrap_or(0.0);
             network.dropped_crops > 0.0 || ms(network.wait_ms) > 2.0 * ms(network.infer_ms)
         });
-        let secondary = self.run.total_ms(Stage::Secondary) / run_ms;
-        let recording = self.rendering.as_ref().map_or(0.0, |found| found.share);
-        let (stage, share) = if is_behind && secondary >= SATURATED {
-            (Stage::Secondary, secondary.min(1.0))
-        } else if recording >= SATURATED {
-            (Stage::Render, recording)
-        } else {
-            return None;
+        let of_thread = |stage| match stage {
+            Stage::Secondary if !is_behind => 0.0,
+            _ if Group::of(stage) == Group::Asynchronous => total(stage) / run_ms,
+            _ => share(stage),
         };
-        Some(Limit {
-            stage,
-            share,
-            path: None,
-        })
+        let beside = limit_beside(limit, of_thread);
+        self.limit = match beside {
+            Some(stages) => longest(stages).map(|stage| {
+                let all: f64 = stages.iter().map(|stage| of_thread(*stage)).sum();
+                Limit::of_run(stage, all.min(1.0))
+            }),
+            None => limit.map(|stage| Limit::of_run(stage, share(stage))),
+        };
+    }
+}
+
+impl Limit {
+    fn of_run(stage: Stage, share: f64) -> Self {
+        let path = None;
+        Self { stage, share, path }
     }
 }
 
