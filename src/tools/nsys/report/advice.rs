@@ -4,7 +4,6 @@
 mod conditions;
 mod detector_shares;
 mod extras;
-mod latency;
 mod limits;
 mod losses;
 mod rules;
@@ -46,15 +45,13 @@ enum Cause {
 }
 
 impl Rule {
-    /// A rule that is about no stage, without keys.
-    const PLAIN: Self = Self {
-        name: "",
-        cause: Cause::Varies(|_| None),
-        advice: "",
-        encoded_in_hardware: None,
-        keys: "",
-        stages: &[],
-    };
+    /// The same with another remedy where an encoder in hardware is used already.
+    const fn in_hardware(self, advice: &'static str) -> Self {
+        Self {
+            encoded_in_hardware: Some(advice),
+            ..self
+        }
+    }
 
     /// The finding and its evidence where it applies.
     fn evaluate(&self, metrics: &CaptureMetrics) -> Option<(String, String)> {
@@ -72,6 +69,24 @@ impl Rule {
             Cause::Limit(limit) => limit.stage == stage,
             _ => self.stages.contains(&stage),
         }
+    }
+}
+
+/// A rule: its name, the stages that it explains, its remedy, keys, and what it looks for.
+const fn rule(
+    name: &'static str,
+    stages: &'static [Stage],
+    advice: &'static str,
+    keys: &'static str,
+    cause: Cause,
+) -> Rule {
+    Rule {
+        name,
+        cause,
+        advice,
+        encoded_in_hardware: None,
+        keys,
+        stages,
     }
 }
 

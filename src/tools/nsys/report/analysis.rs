@@ -11,7 +11,7 @@ use super::benchmark::Benchmark;
 use super::capture::{Progress, TimeWindow, find_range, read};
 use super::input::{Input, open};
 use super::layers_json::Layers;
-use super::metrics::CaptureMetrics;
+use super::metrics::{CaptureMetrics, RunNotes};
 use super::plot::Plot;
 use super::run_tables::run_tables;
 use super::schema::{COPIES, Export, GRAPHS, KERNELS, NVTX, SCHEDULING, SETS, WAITS};
@@ -196,7 +196,7 @@ fn analyze_export(
     let mut evidence = CaptureMetrics::from_capture(&context);
     evidence.core_wait = context.core_wait(MAX_VERDICT_EVENTS)?;
     if let Some(run) = &noted {
-        evidence.add_run(run);
+        evidence.run = RunNotes::new(run, &Value::Null);
     }
     let is_ours = !context.critical_path.stages.is_empty();
     let findings = if is_ours {

@@ -3,20 +3,16 @@
 //!
 //! Older ones have `data`, `mean_data` and `meta`: nested ranges with `cpu_time` and `gpu_time` in milliseconds. Newer ones
 //! have `data_stats_minus_warmup`: the same with `mean`, `median` and so on for each time. Both are read; ranges are named
-//! by their path. `batches` takes the times of single batches from `data`, `shares` the verdict, `work` frames
-//! per second and the workload.
+//! by their path. `batches` takes the times of single batches from `data`.
 
 mod batches;
-mod shares;
-mod work;
 
 use std::path::Path;
 
+use jetwatch_telemetry::Stage;
+use jetwatch_types::{Rate, mean, standard_deviation};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-
-use jetwatch_telemetry::Stage;
-use jetwatch_types::{mean, standard_deviation};
 
 use self::batches::Level;
 use super::ReportError;
@@ -117,7 +113,7 @@ impl Benchmark {
             let number = |name: &str| meta["args"][name].as_u64().unwrap_or(1);
             number("num_processes") * number("num_gpus")
         });
-        let shares = shares::shares(&ranges);
+        let shares = shares(&ranges);
         let is_on_gpu = ranges.iter().any(|range| range.gpu.mean.is_some());
         // Without a run, as of a part alone, the shares are all that is known.
         let has_run = object.contains_key("run");
@@ -134,8 +130,8 @@ impl Benchmark {
             false => Deserialize::deserialize(&value["stages"]).unwrap_or_default(),
         };
         Ok(Self {
-            throughput: work::throughput(value, &levels, &ranges),
-            workload: work::workload(meta, &ranges),
+            throughput: throughput(value, &levels, &ranges),
+            workload: workload(meta, &ranges),
             ranges,
             processes,
             findings,
@@ -375,10 +371,93 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
+/// The level of the detectors.
+const DETECT: &str = "jetwatch/detect";
+
+/// Shares of the detectors' time, 0 to 1, largest first; empty if the detectors were not measured.
+fn shares(ranges: &[TimedRange]) -> Vec<(Stage, f64)> {
+    // A range that is not in every batch counts as often as it was there.
+    let time = |range: &TimedRange| Some(range.cpu.mean? * range.cpu.count.unwrap_or(1.0));
+    let find = |path: &str| {
+        ranges
+            .iter()
+            .find(|range| range.path == path)
+            .and_then(time)
+    };
+    let Some(whole) = find(DETECT).filter(|whole| *whole > 0.0) else {
+        return Vec::new();
+    };
+    let stages = [Stage::Batch, Stage::Tensor, Stage::Infer, Stage::Decode];
+    let mut shares: Vec<(Stage, f64)> = stages
+        .into_iter()
+        .filter_map(|stage| Some((stage, find(&format!("{DETECT}/{}", stage.name()))? / whole)))
+        .collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    shares
+}
+
+/// Frames per second: what the file states, else of the batches of its first level that has frames.
+fn throughput(document: &Value, levels: &[Level], ranges: &[TimedRange]) -> Option<Throughput> {
+    let speed = &document["speed"];
+    let number = |name: &str| speed[name].as_f64();
+    let workers = document["run"]["workers"].as_f64().unwrap_or(1.0);
+    let detect = levels.iter().find(|level| level.path == DETECT);
+    let level = detect.or_else(|| levels.iter().find(|level| !level.batches.is_empty()));
+    let estimated = level.and_then(|level| level.rate(workers));
+    let stated = number("fps_all_processes").or(number("fps"));
+    let fps = stated.or_else(|| level?.fps(workers))?;
+    let error = number("fps_all_processes_standard_error").or(number("fps_standard_error"));
+    let blocks = speed["fps_blocks"]
+        .as_u64()
+        .and_then(|blocks| usize::try_from(blocks).ok());
+    let rate = Rate::stated(fps, error, blocks)
+        .or_else(|| estimated.map(|rate| rate.scaled(fps / rate.per_second)));
+    let of_level = ranges.iter().find(|range| range.path == DETECT);
+    let gpu = number("gpu_ms_per_frame").or_else(|| of_level?.gpu_per_item);
+    Some(Throughput {
+        fps,
+        rate,
+        gpu_ns: gpu.map(|ms| ms * MS),
+        cpu_ns: number("cpu_ms_per_frame").map(|ms| ms * MS),
+        joules: number("joules_per_frame"),
+        latency: Deserialize::deserialize(&speed["latency"]).unwrap_or_default(),
+        occupancy: Deserialize::deserialize(&speed["occupancy"]).unwrap_or_default(),
+    })
+}
+
+/// What `meta` states about the work.
+fn workload(meta: &Value, ranges: &[TimedRange]) -> Workload {
+    let text = |name: &str| match &meta[name] {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        value => Some(value.to_string()),
+    };
+    let settings = meta["settings"].as_array().into_iter().flatten();
+    let mut settings = settings.filter_map(|pair| pair.as_str()?.split_once('='));
+    let varied = meta["varied"].as_object().into_iter().flatten();
+    let is_size = |key: &str| ["batch_size", "detector.batch_size"].contains(&key);
+    let set = settings.find(|(key, _)| is_size(key));
+    let set = set.and_then(|(_, value)| value.parse().ok());
+    let detect = ranges.iter().find(|range| range.path == DETECT);
+    let largest = detect
+        .and_then(|range| range.most_items)
+        .map(|items| items as u64);
+    Workload {
+        batch_size: meta["batch_size"].as_u64().or(set).or(largest),
+        config: text("config_hash").or_else(|| text("measured_by")),
+        base: text("base_hash"),
+        varied: varied
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect(),
+        ..Workload::default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::analysis::parse_measurement;
     use super::*;
+    use serde_json::json;
 
     fn digest(json: &str) -> Result<ReportSummary, String> {
         let path = Path::new("benchmark.json");
@@ -435,5 +514,89 @@ mod tests {
             let error = digest(json).expect_err(json);
             assert!(error.contains(expected), "{json}: {error}");
         }
+    }
+
+    #[test]
+    fn shares_count_batches_in_which_a_range_was() {
+        let range = |(path, mean, count): (&str, f64, f64)| TimedRange {
+            path: path.to_owned(),
+            cpu: Statistics {
+                mean: Some(mean),
+                count: Some(count),
+                ..Statistics::default()
+            },
+            ..TimedRange::default()
+        };
+        let ranges = [
+            ("jetwatch/detect", 10.0, 20.0),
+            ("jetwatch/detect/infer", 9.4, 20.0),
+            // In half of the batches.
+            ("jetwatch/detect/tensor", 0.8, 10.0),
+            ("jetwatch/track", 99.0, 20.0),
+        ]
+        .map(range);
+        let found: Vec<(Stage, i64)> = shares(&ranges)
+            .iter()
+            .map(|(stage, share)| (*stage, (share * 100.0).round() as i64))
+            .collect();
+        assert_eq!(found, [(Stage::Infer, 94), (Stage::Tensor, 4)]);
+        assert_eq!(shares(&[]), []);
+    }
+
+    #[test]
+    fn stated_speed_has_precedence_over_batches() {
+        let mut detect = json!({});
+        for at in 0..6 {
+            detect[format!("batch_{at}")] = json!({"cpu_time": 20.0, "total_items": 2});
+        }
+        let mut document = json!({"data": {"jetwatch": {"detect": detect}}, "run": {"workers": 2}});
+        let found = |document: &Value| {
+            let levels = batches::levels(&document["data"], &Value::Null);
+            throughput(document, &levels, &[]).expect("frames")
+        };
+        // Two workers, each with two frames in 20 ms.
+        let estimated = found(&document);
+        assert!((estimated.fps - 200.0).abs() < 1e-9);
+        assert!(
+            estimated
+                .rate
+                .is_some_and(|rate| rate.standard_error < 1e-9)
+        );
+        document["speed"] = json!({"fps": 150.0, "fps_standard_error": 3.0, "fps_blocks": 6, "gpu_ms_per_frame": 0.5});
+        let stated = found(&document);
+        assert_eq!((stated.fps, stated.gpu_ns), (150.0, Some(0.5e6)));
+        assert_eq!(
+            stated.rate.map(|rate| (rate.standard_error, rate.blocks)),
+            Some((3.0, 6))
+        );
+        // Of several processes it is their sum.
+        document["speed"] = json!({"fps": 75.0, "fps_all_processes": 150.0});
+        assert_eq!(found(&document).fps, 150.0);
+        assert_eq!(throughput(&Value::Null, &[], &[]), None);
+    }
+
+    #[test]
+    fn batch_size_is_what_was_set_or_seen() {
+        let of = |meta: &Value, most_items: Option<f64>| {
+            let range = TimedRange {
+                path: DETECT.to_owned(),
+                most_items,
+                ..TimedRange::default()
+            };
+            workload(meta, &[range]).batch_size
+        };
+        assert_eq!(of(&json!({"batch_size": 3}), Some(8.0)), Some(3));
+        assert_eq!(
+            of(
+                &json!({"settings": ["a=b", "detector.batch_size=4"]}),
+                Some(8.0)
+            ),
+            Some(4)
+        );
+        assert_eq!(of(&json!({}), Some(8.0)), Some(8));
+        let meta = json!({"config": null, "varied": {"workers": "2"}, "base_hash": "x", "settings": ["workers=2"]});
+        let found = workload(&meta, &[]);
+        assert_eq!(found.varied.get("workers").map(String::as_str), Some("2"));
+        assert_eq!(found.base.as_deref(), Some("x"));
     }
 }

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Several reports next to each other: which is fastest, where each spends its time, what changed from one to another.
 
-mod balance;
-mod outliers;
 mod throughput;
 mod workloads;
 
 use std::collections::BTreeSet;
 
-use super::summary::{RangeSummary, ReportSummary};
-use super::table::{Cell, Table};
-
-pub use self::balance::balance;
-pub use self::outliers::outliers;
 pub use self::throughput::{change as throughput_change, throughput};
 pub use self::workloads::{differences, is_one_configuration};
+use super::summary::{Load, RangeSummary, ReportSummary};
+use super::table::Table;
 
 /// A difference below this share is no change.
 const MIN_CHANGE: f64 = 0.01;
@@ -60,7 +55,7 @@ pub fn ranges(digests: &[ReportSummary]) -> Table {
     }
     table
         .plain("Fastest", |(_, found)| {
-            extremes(found).map(|(at, ..)| digests[at].title.as_str())
+            Some(digests[extremes(found)?.0].title.as_str())
         })
         .percent("Slowest Over Fastest", |(_, found)| {
             let (_, first, last) = extremes(found).filter(|(_, first, _)| *first > 0.0)?;
@@ -93,23 +88,17 @@ pub fn overview(digests: &[ReportSummary]) -> Table {
     let fastest = by_range.columns.len() - 2;
     let is_alike = have_equal_batches(digests);
     let wins = |digest: &ReportSummary| {
-        let title = Cell::Text(digest.title.clone());
         let rows = by_range.rows.iter();
-        rows.filter(|row| row[fastest] == title).count()
+        rows.filter(|row| row[fastest] == digest.title.as_str())
+            .count()
     };
     Table::of("reports", "Reports", digests)
         .plain("Report", |digest| digest.title.as_str())
         .plain("Made By", |digest| digest.version.as_str())
         .ns("Length", |digest| digest.span_ns)
-        .percent("GPU Busy", |digest| {
-            digest.gpu_busy.map(|busy| busy * 100.0)
-        })
-        .plain("Ranges Fastest Here", |digest| {
-            is_alike.then(|| wins(digest))
-        })
-        .plain("Most Time", |digest| {
-            most(digest).map(|range| range.name.as_str())
-        })
+        .percent("GPU Busy", |it| it.gpu_busy.map(|busy| busy * 100.0))
+        .plain("Ranges Fastest Here", |it| is_alike.then(|| wins(it)))
+        .plain("Most Time", |it| most(it).map(|range| range.name.as_str()))
         // A mean is no total.
         .ns("Its Total Time", |digest| {
             let most = most(digest).filter(|range| range.count.is_some());
@@ -128,9 +117,7 @@ pub fn slowest(digests: &[ReportSummary]) -> Table {
         .plain("CPU Step", |(_, step, _)| step.name.as_str())
         .ns("CPU Total", |(_, step, _)| step.cpu_total_ns)
         .ns("CPU Avg", |(_, step, _)| step.cpu_ns)
-        .plain("GPU Step", |(.., gpu)| {
-            gpu.map(|(step, _)| step.name.as_str())
-        })
+        .plain("GPU Step", |(.., gpu)| gpu.map(|it| it.0.name.as_str()))
         .ns("GPU Total", |(.., gpu)| gpu.map(|(_, total)| total))
         .ns("GPU Avg", |(.., gpu)| gpu.and_then(|(step, _)| step.gpu_ns))
         .build()
@@ -271,8 +258,128 @@ pub fn unknown_intervals(before: &ReportSummary, after: &ReportSummary) -> Optio
     })
 }
 
+/// Share of the report's time from which the excess of outliers counts.
+const MIN_EXCESS: f64 = 0.01;
+/// Maximum number of rows.
+const MAX_ROWS: usize = 10;
+
+/// Ranges whose outliers took a noticeable part of the report's time beyond the median, most first.
+#[must_use]
+pub fn outliers(digests: &[ReportSummary]) -> Table {
+    let all = digests.iter().flat_map(|digest| {
+        let length = length(digest);
+        let ranges = digest.ranges.iter();
+        ranges.map(move |range| (digest, range, range.outlier_excess_ns / length))
+    });
+    let mut found: Vec<(&ReportSummary, &RangeSummary, f64)> = all
+        .filter(|(_, range, share)| range.outliers > 0 && *share >= MIN_EXCESS && range.is_work())
+        .collect();
+    // The excess of a range within another is in both.
+    let within: Vec<(String, String)> = (found.iter())
+        .map(|(digest, range, _)| (digest.title.clone(), range.name.clone()))
+        .collect();
+    found.retain(|(digest, range, _)| {
+        let outer = format!("{}/", range.name);
+        let is_outer =
+            |(title, name): &(String, String)| *title == digest.title && name.starts_with(&outer);
+        !within.iter().any(is_outer)
+    });
+    found.sort_by(|a, b| b.2.total_cmp(&a.2));
+    found.truncate(MAX_ROWS);
+    let title = "Outliers: ranges whose slow instances took 1 % of the report or more beyond the median, at most 10";
+    Table::of("outliers", title, &found)
+        .plain("Report", |(digest, ..)| digest.title.as_str())
+        .plain("Range", |(_, range, _)| range.name.as_str())
+        .plain("Instances", |(_, range, _)| range.count)
+        .plain("Outliers", |(_, range, _)| range.outliers)
+        .ns("Excess", |(_, range, _)| range.outlier_excess_ns)
+        .percent("Of The Time", |(.., share)| share * 100.0)
+        .ns("Med", |(_, range, _)| range.median_ns)
+        .ns("Max", |(_, range, _)| range.max_ns)
+        .build()
+}
+
+/// Length of the report in ns, or the longest sum of a range where it is unknown.
+fn length(digest: &ReportSummary) -> f64 {
+    let sums = digest.ranges.iter().map(|range| range.cpu_total_ns);
+    let length = digest.span_ns.map(|span| span as f64);
+    length
+        .or_else(|| sums.reduce(f64::max))
+        .unwrap_or(0.0)
+        .max(1.0)
+}
+
+/// What is added up.
+type Quantity = fn(&Load) -> Option<f64>;
+
+/// The quantities, with their words in the title.
+const QUANTITIES: [(&str, Quantity); 3] = [
+    ("frames/s", |load| load.fps),
+    ("work", |load| load.work_ns),
+    ("GPU time", |load| load.gpu_ns),
+];
+
+/// A part of a report: its title, the load, and the share of each quantity, in percent.
+type Part<'d> = (&'d str, &'d Load, [Option<f64>; QUANTITIES.len()]);
+
+/// Shares of the processes and GPUs in all reports together; without rows where there is only one of each.
+#[must_use]
+pub fn balance(digests: &[ReportSummary]) -> Table {
+    let mut sentences = Vec::new();
+    let mut rows: Vec<Part<'_>> = Vec::new();
+    for (what, is_gpu) in [("processes", false), ("GPUs", true)] {
+        let loads = digests.iter().flat_map(|digest| {
+            let loads = digest.loads.iter();
+            loads.map(|load| (digest.title.as_str(), load, Default::default()))
+        });
+        let mut parts: Vec<Part<'_>> = loads
+            .filter(|(_, load, _)| load.part.starts_with("GPU") == is_gpu)
+            .collect();
+        if parts.len() < 2 {
+            continue;
+        }
+        for (at, (name, quantity)) in QUANTITIES.into_iter().enumerate() {
+            // A part without a value would make the others look larger than they are.
+            let values = parts.iter().map(|(_, load, _)| quantity(load));
+            let Some(values) = values.collect::<Option<Vec<f64>>>() else {
+                continue;
+            };
+            let sum: f64 = values.iter().sum();
+            if sum <= 0.0 {
+                continue;
+            }
+            let count = values.len();
+            let most = values.iter().copied().fold(0.0, f64::max);
+            sentences.push(format!(
+                "{name} of {count} {what}: max/mean {:.2}",
+                most / (sum / count as f64)
+            ));
+            for ((.., shares), value) in parts.iter_mut().zip(values) {
+                shares[at] = Some(value * 100.0 / sum);
+            }
+        }
+        rows.extend(parts);
+    }
+    let title = match sentences.is_empty() {
+        true => "Load balance".to_owned(),
+        false => format!("Load balance; {}", sentences.join(", ")),
+    };
+    Table::of("balance", title, &rows)
+        .plain("Report", |(title, ..)| *title)
+        .plain("Part", |(_, load, _)| load.part.as_str())
+        .plain("Frames/s", |(_, load, _)| load.fps)
+        .percent("Of Frames/s", |(.., shares)| shares[0])
+        .ns("Work", |(_, load, _)| load.work_ns)
+        .percent("Of Work", |(.., shares)| shares[1])
+        .ns("GPU Time", |(_, load, _)| load.gpu_ns)
+        .percent("Of GPU Time", |(.., shares)| shares[2])
+        .build()
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn range(name: &str, count: u64, cpu_ns: f64, gpu_ns: Option<f64>) -> RangeSummary {
@@ -306,10 +413,7 @@ mod tests {
         ];
         let table = overview(&[digest("a", ranges)]);
         let most = (table.columns.iter()).position(|column| column.name == "Most Time");
-        assert_eq!(
-            table.rows[0][most.expect("a column")],
-            "jetwatch:infer".into()
-        );
+        assert_eq!(table.rows[0][most.expect("a column")], "jetwatch:infer");
     }
 
     #[test]
@@ -405,7 +509,7 @@ mod tests {
             assert!(text.contains(row), "{row} is not in\n{text}");
         }
         let rows = table.rows;
-        let words: Vec<(Cell, Cell)> = rows
+        let words: Vec<(Value, Value)> = rows
             .iter()
             .map(|row| (row[0].clone(), row[1].clone()))
             .collect();
@@ -419,19 +523,16 @@ mod tests {
             words,
             expected.map(|(name, word)| (name.into(), word.into()))
         );
-        assert_eq!(
-            (&rows[0][2], &rows[0][6]),
-            (&Cell::Decimal(-25.0), &Cell::Decimal(-50.0))
-        );
+        assert_eq!((&rows[0][2], &rows[0][6]), (&json!(-25.0), &json!(-50.0)));
         // Three times the root of 2² + 1.5², of 200.
-        assert_eq!(rows[0][3], Cell::Decimal(3.75));
+        assert_eq!(rows[0][3], 3.75);
         // A batch of eight takes longer than one of one, and is not slower for that.
         let [mut before, mut after] = [before, after];
         before.workload.batch_size = Some(1);
         after.workload.batch_size = Some(8);
         let rows = diff(&before, &after).rows;
-        let words: Vec<&Cell> = rows.iter().map(|row| &row[1]).collect();
-        let differ = Cell::from("batches differ in size");
+        let words: Vec<&Value> = rows.iter().map(|row| &row[1]).collect();
+        let differ = json!("batches differ in size");
         assert_eq!(words, [&differ, &differ, &"gone".into(), &"new".into()]);
     }
 
@@ -461,11 +562,111 @@ mod tests {
             (means("b", 100.0), "same (interval unknown)"),
         ] {
             let table = diff(&means("a", 100.0), &after);
-            assert_eq!(table.rows[0][1], word.into());
-            assert_eq!(table.rows[0][3], Cell::None);
+            assert_eq!(table.rows[0][1], word);
+            assert!(table.rows[0][3].is_null());
         }
         let text = unknown_intervals(&known, &means("b", 1.0)).expect("b has none");
         assert!(text.starts_with("b has means without"), "{text}");
         assert_eq!(unknown_intervals(&known, &known), None);
+    }
+
+    #[test]
+    fn only_outliers_that_cost_time_are_listed() {
+        let range = |name: &str, excess: f64| RangeSummary {
+            name: name.to_owned(),
+            count: Some(100),
+            outliers: 2,
+            outlier_excess_ns: excess,
+            median_ns: 5.0,
+            max_ns: 800.0,
+            ..RangeSummary::default()
+        };
+        let mut digest = ReportSummary {
+            title: "a".to_owned(),
+            span_ns: Some(10_000),
+            ranges: vec![
+                range("jetwatch:track", 99.0),
+                range("jetwatch:decode", 100.0),
+                range("jetwatch:infer", 1_500.0),
+                range("jetwatch:batch", 9_000.0),
+                range("jetwatch:enqueue", 9_000.0),
+                range("jetwatch:detect_batch", 9_000.0),
+            ],
+            ..ReportSummary::default()
+        };
+        assert_eq!(
+            outliers(&[digest.clone()]).to_csv(),
+            "Report,Range,Instances,Outliers,Excess (ns),Of The Time (%),Med (ns),Max (ns)\n\
+             a,jetwatch:infer,100,2,1500.0,15.0,5.0,800.0\n\
+             a,jetwatch:decode,100,2,100.0,1.0,5.0,800.0\n"
+        );
+        digest.ranges = vec![
+            range("jetwatch/detect", 900.0),
+            range("jetwatch/detect/infer", 800.0),
+        ];
+        assert_eq!(
+            outliers(&[digest.clone()]).rows.len(),
+            1,
+            "one is in the other"
+        );
+        digest.ranges = (0..30).map(|at| range(&at.to_string(), 5_000.0)).collect();
+        let table = outliers(&[digest]);
+        assert_eq!((table.rows.len(), table.more), (10, 0));
+    }
+
+    fn report(title: &str, loads: Vec<Load>) -> ReportSummary {
+        ReportSummary {
+            title: title.to_owned(),
+            loads,
+            ..ReportSummary::default()
+        }
+    }
+
+    fn load(part: &str, fps: Option<f64>, gpu_ns: Option<f64>) -> Load {
+        Load {
+            part: part.to_owned(),
+            fps,
+            gpu_ns,
+            ..Load::default()
+        }
+    }
+
+    #[test]
+    fn shares_of_processes_and_gpus_are_computed() {
+        let one = report(
+            "a",
+            vec![
+                load("process 1", Some(30.0), Some(4.0)),
+                load("process 2", Some(10.0), None),
+                load("GPU 0", None, Some(6.0)),
+                load("GPU 1", None, Some(2.0)),
+            ],
+        );
+        let table = balance(&[one]);
+        assert_eq!(
+            table.title,
+            "Load balance; frames/s of 2 processes: max/mean 1.50, GPU time of 2 GPUs: max/mean 1.50"
+        );
+        assert_eq!(
+            table.to_csv(),
+            "Report,Part,Frames/s,Of Frames/s (%),Work (ns),Of Work (%),GPU Time (ns),Of GPU Time (%)\n\
+             a,process 1,30.0,75.0,None,None,4.0,None\n\
+             a,process 2,10.0,25.0,None,None,None,None\n\
+             a,GPU 0,None,None,None,None,6.0,75.0\n\
+             a,GPU 1,None,None,None,None,2.0,25.0\n"
+        );
+    }
+
+    #[test]
+    fn processes_of_several_reports_are_compared() {
+        let [one, other] = ["proc_0", "proc_1"].map(|title| {
+            let fps = if title == "proc_0" { 48.0 } else { 52.0 };
+            report(title, vec![load("", Some(fps), None)])
+        });
+        assert!(balance(std::slice::from_ref(&one)).rows.is_empty());
+        assert_eq!(
+            balance(&[one, other]).title,
+            "Load balance; frames/s of 2 processes: max/mean 1.04"
+        );
     }
 }

@@ -21,10 +21,8 @@ use self::steps::Steps;
 use self::walk::Walk;
 
 /// Times of one stage.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct StageTimes {
-    /// The stage.
-    pub stage: Stage,
     /// Threads that ran it.
     pub threads: usize,
     /// Number of its ranges.
@@ -45,23 +43,6 @@ pub(crate) struct StageTimes {
     pub stay_ns: Option<f64>,
 }
 
-impl StageTimes {
-    fn new(stage: Stage) -> Self {
-        Self {
-            stage,
-            threads: 0,
-            ranges: 0,
-            total_ns: 0,
-            share: 0.0,
-            waited_ns: 0,
-            critical_ns: 0,
-            critical_wait_ns: 0,
-            gpu_ns: 0,
-            stay_ns: None,
-        }
-    }
-}
-
 /// Where the images of a capture come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum InputKind {
@@ -75,6 +56,16 @@ pub(crate) enum InputKind {
 }
 
 impl InputKind {
+    /// Of so many cameras and files among `all` sources.
+    pub(crate) fn new(cameras: usize, files: usize, all: usize) -> Self {
+        match all {
+            0 => Self::Unknown,
+            all if all == cameras => Self::Camera,
+            all if all == files => Self::File,
+            _ => Self::Unknown,
+        }
+    }
+
     /// Whether images that do not come are those that a decoder in hardware has not decoded yet: a file has its next one at once.
     pub(crate) fn waits_for_decoder(self, decodes_in_hardware: bool) -> bool {
         self == Self::File && decodes_in_hardware
@@ -85,7 +76,7 @@ impl InputKind {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct CriticalPath {
     /// One entry per stage.
-    pub stages: Vec<StageTimes>,
+    pub stages: Vec<(Stage, StageTimes)>,
     /// From the first begin to the last end of a stage, in ns, after the warm-up.
     pub span: (i64, i64),
     /// Length of the critical path, in ns.
@@ -135,7 +126,7 @@ impl CriticalPath {
         for projected in projections {
             let range = &capture.ranges[projected.range as usize];
             if let Some(times) = capture.stage(range).and_then(|stage| times.get_mut(&stage)) {
-                times.gpu_ns += projected.end - projected.start;
+                times.gpu_ns += projected.duration();
             }
         }
         let span = (until - from).max(1) as f64;
@@ -151,8 +142,8 @@ impl CriticalPath {
         let mut path = Self::from_times(&times);
         if let Some(stages) = limit_beside(path.limit(), |stage| path.share(stage)) {
             // Such a thread is always at work: the path does not leave it.
-            for times in times.values_mut() {
-                let is_own = stages.contains(&times.stage);
+            for (stage, times) in &mut times {
+                let is_own = stages.contains(stage);
                 let own = times.total_ns / times.threads.max(1) as i64;
                 times.critical_ns = if is_own { own } else { 0 };
                 times.critical_wait_ns = 0;
@@ -178,8 +169,8 @@ impl CriticalPath {
         }
         let mut moved = 0;
         // In the order of a frame, the input comes before the decoder.
-        for times in &mut self.stages {
-            match times.stage {
+        for (stage, times) in &mut self.stages {
+            match stage {
                 Stage::Input => moved = std::mem::take(&mut times.critical_ns),
                 Stage::VideoDecode => times.critical_ns += moved,
                 _ => {}
@@ -194,9 +185,9 @@ impl CriticalPath {
     }
 
     fn from_times(times: &HashMap<Stage, StageTimes>) -> Self {
-        let stages = Stage::ALL.iter().filter_map(|stage| times.get(stage));
-        let stages: Vec<StageTimes> = stages.cloned().collect();
-        let on_path = |times: &StageTimes| times.critical_ns + times.critical_wait_ns;
+        let found = |stage| Some((stage, times.get(&stage)?.clone()));
+        let stages: Vec<(Stage, StageTimes)> = Stage::ALL.into_iter().filter_map(found).collect();
+        let on_path = |(_, it): &(Stage, StageTimes)| it.critical_ns + it.critical_wait_ns;
         Self {
             critical_ns: stages.iter().map(on_path).sum(),
             stages,
@@ -206,14 +197,14 @@ impl CriticalPath {
 
     /// The stage that took most of the critical path.
     pub(crate) fn limit(&self) -> Option<Stage> {
-        let stages = self.stages.iter().filter(|times| times.critical_ns > 0);
-        let most = stages.max_by_key(|times| times.critical_ns);
-        most.map(|times| times.stage)
+        let stages = self.stages.iter().filter(|(_, it)| it.critical_ns > 0);
+        Some(stages.max_by_key(|(_, it)| it.critical_ns)?.0)
     }
 
     /// The times of a stage, if it was recorded.
     pub(crate) fn stage(&self, stage: Stage) -> Option<&StageTimes> {
-        self.stages.iter().find(|times| times.stage == stage)
+        let mut stages = self.stages.iter();
+        Some(&stages.find(|(own, _)| *own == stage)?.1)
     }
 
     /// Share of its threads' time that a stage took, 0 to 1; zero if it was not recorded.
@@ -230,7 +221,7 @@ impl CriticalPath {
     /// As a table.
     pub(crate) fn table(&self) -> Table {
         // Where no GPU was traced, its time is unknown.
-        let has_gpu = self.stages.iter().any(|times| times.gpu_ns > 0);
+        let has_gpu = self.stages.iter().any(|(_, it)| it.gpu_ns > 0);
         let title = match self.warmup_ns {
             0 => "Stages and what they wait for".to_owned(),
             ns => format!(
@@ -240,20 +231,20 @@ impl CriticalPath {
         };
         let of_path = |ns: i64| share_of(ns, self.critical_ns);
         Table::of("stages", title, &self.stages)
-            .plain("Stage", |times| times.stage.name())
-            .plain("Threads", |times| times.threads)
-            .plain("Instances", |times| times.ranges)
-            .ns("Total Time", |times| times.total_ns)
-            .percent("Share of Threads", |times| times.share * 100.0)
-            .ns("Avg", |times| {
-                times.total_ns as f64 / times.ranges.max(1) as f64
+            .plain("Stage", |(stage, _)| stage.name())
+            .plain("Threads", |(_, it)| it.threads)
+            .plain("Instances", |(_, it)| it.ranges)
+            .ns("Total Time", |(_, it)| it.total_ns)
+            .percent("Share of Threads", |(_, it)| it.share * 100.0)
+            .ns("Avg", |(_, it)| {
+                it.total_ns as f64 / it.ranges.max(1) as f64
             })
-            .ns("Stay Avg", |times| times.stay_ns)
-            .ns("GPU Time", |times| has_gpu.then_some(times.gpu_ns))
-            .ns("Idle Before", |times| times.waited_ns)
-            .plain("Waits For", |times| self.waits_for(times.stage))
-            .percent("Critical Path", |times| of_path(times.critical_ns))
-            .percent("Waiting on Path", |times| of_path(times.critical_wait_ns))
+            .ns("Stay Avg", |(_, it)| it.stay_ns)
+            .ns("GPU Time", |(_, it)| has_gpu.then_some(it.gpu_ns))
+            .ns("Idle Before", |(_, it)| it.waited_ns)
+            .plain("Waits For", |(stage, _)| self.waits_for(*stage))
+            .percent("Critical Path", |(_, it)| of_path(it.critical_ns))
+            .percent("Waiting on Path", |(_, it)| of_path(it.critical_wait_ns))
             .build()
     }
 }
@@ -268,9 +259,7 @@ fn totals(steps: &Steps<'_>, from: i64) -> HashMap<Stage, StageTimes> {
         let mut input = (0, 0);
         let mut is_first = true;
         for step in steps.of_thread(thread) {
-            let times = times
-                .entry(step.stage)
-                .or_insert_with(|| StageTimes::new(step.stage));
+            let times = times.entry(step.stage).or_default();
             if !met.contains(&step.stage) {
                 met.push(step.stage);
                 times.threads += 1;
@@ -290,9 +279,7 @@ fn totals(steps: &Steps<'_>, from: i64) -> HashMap<Stage, StageTimes> {
             before = before.max(step.end);
         }
         if input.0 > 0 {
-            let times = times
-                .entry(Stage::Input)
-                .or_insert_with(|| StageTimes::new(Stage::Input));
+            let times = times.entry(Stage::Input).or_default();
             times.threads += 1;
             times.ranges += input.0;
             times.total_ns += input.1;
@@ -316,28 +303,19 @@ fn add_stays(capture: &Capture, times: &mut HashMap<Stage, StageTimes>) {
         *sum += range.duration();
     }
     for (stage, (count, sum)) in sums {
-        let times = times.entry(stage).or_insert_with(|| StageTimes::new(stage));
-        times.stay_ns = Some(sum as f64 / count as f64);
+        times.entry(stage).or_default().stay_ns = Some(sum as f64 / count as f64);
     }
 }
 
 /// Where the images come from, by the names of the threads that bring them.
 fn input_kind(steps: &Steps<'_>) -> InputKind {
-    let mut sources = steps.threads.iter().filter(|thread| {
-        let mut stages = thread.iter();
-        stages.any(|(_, stage)| matches!(stage, Stage::Source | Stage::Enqueue))
-    });
-    let names: Vec<&str> = sources
-        .by_ref()
-        .map(|thread| steps.thread_name(thread))
-        .collect();
-    if names.is_empty() {
-        InputKind::Unknown
-    } else if names.iter().all(|name| thread_names::is_camera(name)) {
-        InputKind::Camera
-    } else if names.iter().all(|name| thread_names::is_file(name)) {
-        InputKind::File
-    } else {
-        InputKind::Unknown
-    }
+    let brings = |(_, stage): &(u32, Stage)| matches!(stage, Stage::Source | Stage::Enqueue);
+    let sources = steps
+        .threads
+        .iter()
+        .filter(|thread| thread.iter().any(brings));
+    let names: Vec<&str> = sources.map(|thread| steps.thread_name(thread)).collect();
+    let count = |is: fn(&str) -> bool| names.iter().filter(|name| is(name)).count();
+    let [cameras, files] = [thread_names::is_camera, thread_names::is_file].map(count);
+    InputKind::new(cameras, files, names.len())
 }

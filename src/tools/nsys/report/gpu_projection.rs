@@ -90,6 +90,13 @@ pub(crate) struct Projected {
     pub children: u32,
 }
 
+impl Projected {
+    /// From the first begin to the last end, in ns.
+    pub(crate) const fn duration(&self) -> i64 {
+        self.end - self.start
+    }
+}
+
 /// All projections, in the order of the capture's ranges.
 pub(crate) fn project(
     capture: &Capture,

@@ -8,11 +8,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ReportError;
+use super::run_tables::MS;
 use super::summary::{RangeSummary, ReportSummary, Workload};
 use super::table::Table;
-
-/// Milliseconds to ns.
-const MS: f64 = 1e6;
 
 /// Measured layers.
 #[derive(Debug, Deserialize)]

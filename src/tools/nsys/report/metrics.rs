@@ -6,7 +6,6 @@ mod run;
 mod run_notes;
 
 use std::collections::HashMap;
-use std::ops::{Index, IndexMut};
 
 use jetwatch_telemetry::{Stage, thread_names};
 
@@ -36,8 +35,8 @@ pub(crate) struct CaptureMetrics {
     pub decodes_in_hardware: bool,
     /// Loads of the units of a Jetson during a run, 0 to 1; `None` where they are unknown.
     pub units: UnitLoads,
-    /// Share of the time of its threads that each stage took.
-    pub(crate) shares: StageShares,
+    /// Share of the time of its threads that each stage took, by its place in [`Stage::ALL`].
+    pub(crate) shares: [f64; Stage::ALL.len()],
     /// Share of that time in which a GPU was busy; `None` where no GPU was traced.
     pub gpu_busy: Option<f64>,
     /// Threads that detect.
@@ -70,30 +69,6 @@ pub(crate) struct CaptureMetrics {
     pub timed_on_gpu: bool,
     /// What the run states of the machine, of latency, and of its outputs.
     pub run: RunNotes,
-}
-
-/// A share, 0 to 1, for each stage; zero where it was not recorded.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct StageShares([f64; Stage::ALL.len()]);
-
-impl StageShares {
-    pub(crate) fn new(share: impl Fn(Stage) -> f64) -> Self {
-        Self(Stage::ALL.map(share))
-    }
-}
-
-impl Index<Stage> for StageShares {
-    type Output = f64;
-
-    fn index(&self, stage: Stage) -> &f64 {
-        &self.0[stage as usize]
-    }
-}
-
-impl IndexMut<Stage> for StageShares {
-    fn index_mut(&mut self, stage: Stage) -> &mut f64 {
-        &mut self.0[stage as usize]
-    }
 }
 
 /// The stage that limits the pipeline.
@@ -160,7 +135,7 @@ impl CaptureMetrics {
             let operations = capture.operations.iter();
             operations.filter(|done| done.kind == Kind::Kernel)
         };
-        let kernel_time: i64 = kernels().map(|done| done.end - done.start).sum();
+        let kernel_time: i64 = kernels().map(|done| done.duration()).sum();
         let mut evidence = Self {
             span_ns,
             warmup_ns: critical_path.warmup_ns,
@@ -171,7 +146,7 @@ impl CaptureMetrics {
             }),
             input: critical_path.input,
             decodes_in_hardware: critical_path.decodes_in_hardware(),
-            shares: StageShares::new(|stage| critical_path.share(stage)),
+            shares: Stage::ALL.map(|stage| critical_path.share(stage)),
             gpu_busy: most_busy(&context.busy),
             detectors: DETECTOR_STAGES
                 .iter()
@@ -191,11 +166,6 @@ impl CaptureMetrics {
         evidence
     }
 
-    /// Adds the statistics that the daemon wrote next to a profile.
-    pub(super) fn add_run(&mut self, run: &serde_json::Value) {
-        self.run = RunNotes::new(run, &serde_json::Value::Null);
-    }
-
     /// Metrics that need calls with their operations.
     fn add_launches(&mut self, context: &AnalysisContext<'_>, span_ns: i64) {
         let capture = context.capture;
@@ -211,7 +181,7 @@ impl CaptureMetrics {
         for (call, operation) in &context.pairs {
             let call = &capture.calls[*call as usize];
             let done = &capture.operations[*operation as usize];
-            let time = done.end - done.start;
+            let time = done.duration();
             all += time;
             if done.kind == Kind::Kernel && is_source[usize::from(call.thread)] {
                 foreign += time;
@@ -241,7 +211,7 @@ impl CaptureMetrics {
         self.foreign_kernel = most.map(|((kernel, thread), _)| {
             (
                 capture.name(kernel).to_owned(),
-                capture.threads[usize::from(thread)].title(),
+                capture.thread(thread).title(),
             )
         });
     }
@@ -273,7 +243,7 @@ fn disk(capture: &Capture, span_ns: i64) -> (f64, String) {
         .iter()
         .filter(|wait| writes[wait.name as usize])
     {
-        sums[usize::from(wait.thread)] += wait.end - wait.start;
+        sums[usize::from(wait.thread)] += wait.duration();
     }
     let publishing = capture.threads.iter().zip(sums).filter(|(thread, _)| {
         let name = thread.name.as_deref().unwrap_or_default();
@@ -304,7 +274,7 @@ fn launching(context: &AnalysisContext<'_>) -> f64 {
         .calls
         .iter()
         .filter(|call| launches[call.name as usize] && infers[usize::from(call.thread)])
-        .map(|call| call.end - call.start)
+        .map(|call| call.duration())
         .sum();
     (sum as f64 / (infer.total_ns as f64).max(1.0)).min(1.0)
 }

@@ -99,16 +99,14 @@ impl Plot {
 
     /// Adds a row for each core: the threads that ran on it.
     pub(super) fn add_cores(&mut self, schedule: &Schedule) {
-        let (rows, titles) = schedule.core_rows();
         let first = self.names.len() as u32;
-        self.names.extend_from_slice(titles);
-        self.tracks.extend(rows.into_iter().map(|row| {
-            let blocks = row.blocks.into_iter();
-            let moved = blocks.map(|(start, end, name, count)| {
-                (start - self.start, end - self.start, name + first, count)
+        self.names.extend_from_slice(&schedule.titles);
+        self.tracks.extend(schedule.cores.iter().map(|core| {
+            let moved = core.blocks.iter().map(|(start, end, name, count)| {
+                (start - self.start, end - self.start, name + first, *count)
             });
             Track {
-                title: format!("core {}", row.number),
+                title: format!("core {}", core.number),
                 kind: TrackKind::Cores,
                 hidden: false,
                 blocks: moved
@@ -225,7 +223,7 @@ fn thread_tracks(
         }
     }
     let mut found: Vec<_> = rows.keys.keys.into_iter().zip(rows.blocks).collect();
-    let title = |thread: u16| capture.threads[usize::from(thread)].title();
+    let title = |thread: u16| capture.thread(thread).title();
     found.sort_by_cached_key(|(key, _)| (title(key.0), *key));
     let has_ranges: Vec<u16> = found
         .iter()
@@ -259,7 +257,7 @@ fn stream_tracks(capture: &Capture, labels: &mut Labels, from: i64, until: i64) 
     let mut order: Vec<u32> = (0..capture.operations.len() as u32).collect();
     let key = |at: u32| {
         let done = &capture.operations[at as usize];
-        &capture.streams[usize::from(done.stream)]
+        capture.stream(done)
     };
     order.sort_by_key(|at| (key(*at), capture.operations[*at as usize].start));
     let streams = order.chunk_by(|a, b| key(*a) == key(*b));

@@ -62,6 +62,7 @@ pub(super) fn run_tables(run: &RunNotes) -> Vec<Table> {
 
 /// Secondary networks, each of a point or a run.
 pub(super) fn networks(name: &'static str, rows: &[(String, NetworkNotes)]) -> Table {
+    let some = |count: u64| Some(count).filter(|count| *count > 0);
     Table::of(name, "Secondary networks", rows)
         .plain("Point", |(point, _)| point.as_str())
         .plain("Secondary Network", |(_, it)| it.name.as_str())
@@ -69,11 +70,9 @@ pub(super) fn networks(name: &'static str, rows: &[(String, NetworkNotes)]) -> T
         .plain("Crops/Frame", |(_, it)| it.crops_per_frame)
         .plain("Dropped Crops", |(_, it)| it.dropped_crops)
         .percent("Dropped", |(_, it)| it.dropped_percent)
-        .plain("Too Small", |(_, it)| {
-            (it.small_objects > 0).then_some(it.small_objects)
-        })
+        .plain("Too Small", |(_, it)| some(it.small_objects))
         .plain("Frames Without Pixels", |(_, it)| {
-            (it.frames_without_pixels > 0).then_some(it.frames_without_pixels)
+            some(it.frames_without_pixels)
         })
         .plain("Batch Size", |(_, it)| it.batch_size)
         .plain("Crops in a Batch", |(_, it)| it.mean_batch)

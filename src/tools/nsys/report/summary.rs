@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Summary of a report for comparisons: its throughput, times of its ranges, and its workload.
-
-mod load;
-mod profile_notes;
-mod throughput;
+//! Summary of a report for comparisons: its throughput, what its processes and GPUs did, times of its ranges, its workload, and what
+//! `jetwatch profile` noted next to it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::path::Path;
 
-use jetwatch_telemetry::Stage;
+use jetwatch_platform::Occupancy;
+use jetwatch_telemetry::{Latency, Stage};
+use jetwatch_types::Rate;
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::advice::Finding;
 use super::capture::{Capture, Kind, Name};
+use super::gpu_projection::NO_RANGE;
 use super::stages::{is_wrapper, stage_of};
 use super::summary_stats::{SummaryStats, group_by_key};
 use super::tables::AnalysisContext;
-
-pub(super) use self::load::Load;
-pub use self::profile_notes::PROFILE_KEY;
-pub(super) use self::profile_notes::noted_run;
-pub(super) use self::throughput::Throughput;
 
 /// Summary of one report.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -112,7 +111,7 @@ impl ReportSummary {
         for projected in &context.projections {
             let name = capture.ranges[projected.range as usize].name;
             let (sum, count) = gpu.entry(name).or_default();
-            *sum += projected.end - projected.start;
+            *sum += projected.duration();
             *count += 1;
         }
         let durations = capture.ranges.iter();
@@ -192,7 +191,7 @@ fn workload(capture: &Capture) -> Workload {
     for range in &capture.ranges {
         match capture.stage(range) {
             Some(Stage::Source) => {
-                let thread = &capture.threads[usize::from(range.thread)];
+                let thread = capture.thread(range.thread);
                 if !thread
                     .name
                     .as_ref()
@@ -220,9 +219,183 @@ fn workload(capture: &Capture) -> Workload {
     workload
 }
 
+/// Work of one process or one GPU.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Load {
+    /// `process 10` or `GPU 0`; empty: the whole report.
+    pub part: String,
+    /// Frames per second.
+    pub fps: Option<f64>,
+    /// Time of its threads in ranges except waits for frames, in ns.
+    pub work_ns: Option<f64>,
+    /// Time in which a GPU was busy, in ns.
+    pub gpu_ns: Option<f64>,
+}
+
+impl Load {
+    /// Loads of the processes of a capture, then of its GPUs.
+    pub(crate) fn from_capture(context: &AnalysisContext<'_>) -> Vec<Self> {
+        let capture = context.capture;
+        let nesting = &context.nesting;
+        let seconds = capture
+            .span()
+            .map_or(0.0, |(from, until)| (until - from) as f64 / 1e9);
+        // Frames and work.
+        let mut processes: BTreeMap<i64, (f64, f64)> = BTreeMap::new();
+        for at in &nesting.order {
+            let range = &capture.ranges[*at as usize];
+            let process = capture.thread(range.thread).process();
+            let sums = processes.entry(process).or_default();
+            match capture.stage(range) {
+                Some(stage) if stage.is_wait() || stage.is_stay() => {}
+                Some(stage) => {
+                    if stage == Stage::Infer {
+                        sums.0 += f64::from(range.payload);
+                    }
+                    sums.1 += range.duration() as f64;
+                }
+                // Of other programs the outermost ranges count.
+                None if !capture.is_ours() && nesting.parent[*at as usize] == NO_RANGE => {
+                    sums.1 += range.duration() as f64;
+                }
+                None => {}
+            }
+        }
+        let mut gpus: BTreeMap<i64, f64> = BTreeMap::new();
+        let mut of_process: BTreeMap<i64, f64> = BTreeMap::new();
+        for busy in &context.busy {
+            let (from, until) = busy.span();
+            let time = busy.within(from, until) as f64;
+            *gpus.entry(busy.device).or_default() += time;
+            *of_process.entry(busy.process).or_default() += time;
+        }
+        let of_processes = processes.iter().map(|(process, (frames, work))| Self {
+            part: format!("process {process}"),
+            fps: (*frames > 0.0 && seconds > 0.0).then(|| frames / seconds),
+            work_ns: Some(*work),
+            gpu_ns: of_process.get(process).copied(),
+        });
+        let of_gpus = gpus.iter().map(|(device, time)| Self {
+            part: format!("GPU {device}"),
+            gpu_ns: Some(*time),
+            ..Self::default()
+        });
+        of_processes.chain(of_gpus).collect()
+    }
+}
+
+/// Nanoseconds of a second.
+const S: f64 = 1e9;
+
+/// Frames per second of one report, after the first batch. Times per frame in ns.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Throughput {
+    /// Frames per second.
+    pub fps: f64,
+    /// The same with its error within the report; `None` where the report has no times of single batches, or fewer than three.
+    pub rate: Option<Rate>,
+    /// Time of the GPU; `None` where no GPU was traced.
+    pub gpu_ns: Option<f64>,
+    /// CPU time of the whole process.
+    pub cpu_ns: Option<f64>,
+    /// Energy in joules.
+    pub joules: Option<f64>,
+    /// Latency of the frames of live sources, in ms; `None` without any.
+    pub latency: Option<Latency>,
+    /// Who used the CPU; `None`: unknown.
+    pub occupancy: Option<Occupancy>,
+}
+
+impl Throughput {
+    /// Of the stages in a capture; `None` if it has no inference with a number of frames, which only jetwatch records.
+    pub(crate) fn from_capture(context: &AnalysisContext<'_>) -> Option<Self> {
+        let capture = context.capture;
+        let mut ends = Vec::new();
+        let (mut inferred, mut tracked) = (0.0, 0.0);
+        for range in &capture.ranges {
+            match capture.stage(range) {
+                Some(Stage::Infer) => {
+                    inferred += f64::from(range.payload);
+                    ends.push((range.end as f64 / S, f64::from(range.payload)));
+                }
+                Some(Stage::Track) => tracked += 1.0,
+                _ => {}
+            }
+        }
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (first, last) = (*ends.first()?, *ends.last()?);
+        // With an interval, frames without inference are tracked, too.
+        let of_inferred = if tracked > inferred && inferred > 0.0 {
+            tracked / inferred
+        } else {
+            1.0
+        };
+        let rate = Rate::from_ends(&mut ends).map(|rate| rate.scaled(of_inferred));
+        let frames = (inferred - first.1) * of_inferred;
+        let time = last.0 - first.0;
+        let fps = rate.map_or(frames / time, |rate| rate.per_second);
+        if !fps.is_finite() || frames <= 0.0 {
+            return None;
+        }
+        let (from, until) = ((first.0 * S) as i64, (last.0 * S) as i64);
+        let busy = &context.busy;
+        let gpu: i64 = busy.iter().map(|busy| busy.within(from, until)).sum();
+        Some(Self {
+            fps,
+            rate,
+            gpu_ns: (!busy.is_empty()).then(|| gpu as f64 / frames),
+            ..Self::default()
+        })
+    }
+
+    /// Who took the CPU, where other programs disturbed the run.
+    pub(crate) fn disturbance(&self) -> Option<&Occupancy> {
+        self.occupancy.as_ref().filter(|found| found.is_disturbed())
+    }
+
+    /// Time from frame to frame, in ns.
+    pub(crate) fn frame_ns(&self) -> Option<f64> {
+        (self.fps > 0.0).then(|| S / self.fps)
+    }
+}
+
+/// Extension of the file next to a report or its export.
+const EXTENSION: &str = "stats.json";
+
+/// Key of the conditions in that file, which `jetwatch profile` adds.
+pub const PROFILE_KEY: &str = "profile";
+
+/// The statistics of the run that stand next to the report `path`, with the conditions of the profile.
+pub(crate) fn noted_run(path: &Path) -> Option<Value> {
+    let bytes = fs::read(path.with_extension(EXTENSION)).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+impl ReportSummary {
+    /// Adds what `stats`, the statistics next to the report, say: what its series varies, its configuration, and the CPU time of
+    /// a frame.
+    pub(crate) fn add_profile_notes(&mut self, stats: &Value) {
+        let notes = &stats[PROFILE_KEY];
+        let text = |key: &str| notes[key].as_str().map(str::to_owned);
+        self.workload.config = text("config_hash");
+        self.workload.base = text("base_hash");
+        let varied = notes["varied"].as_object().into_iter().flatten();
+        self.workload.varied = varied
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect();
+        let cpu_ms = stats["cpu_ms_per_frame"].as_f64();
+        if let Some(throughput) = &mut self.throughput {
+            throughput.cpu_ns = cpu_ms.map(|ms| ms * 1e6);
+            throughput.latency = Deserialize::deserialize(&stats["latency"]).unwrap_or_default();
+            throughput.occupancy =
+                Deserialize::deserialize(&stats["occupancy"]).unwrap_or_default();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Outliers, outliers};
+    use super::*;
 
     #[test]
     fn outliers_are_far_above_the_upper_quartile() {
@@ -233,5 +406,28 @@ mod tests {
         let found = outliers(&mut values);
         assert_eq!((found.count, found.excess), (2, 6_000.0 - 222.0));
         assert_eq!(outliers(&mut [1, 1, 1_000]), Outliers::default());
+    }
+
+    #[test]
+    fn notes_next_to_a_report_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let report = folder.path().join("p-batch04.sqlite");
+        let mut summary = ReportSummary {
+            throughput: Some(Throughput::default()),
+            ..ReportSummary::default()
+        };
+        assert_eq!(noted_run(&report), None, "there is no file");
+        fs::write(
+            folder.path().join("p-batch04.stats.json"),
+            r#"{"cpu_ms_per_frame": 2.5, "profile": {"base_hash": "x", "config_hash": "y", "varied": {"detector.batch_size": "4"}}}"#,
+        )
+        .expect("written");
+        summary.add_profile_notes(&noted_run(&report).expect("a file"));
+        assert_eq!(summary.workload.varied["detector.batch_size"], "4");
+        assert_eq!(summary.workload.base.as_deref(), Some("x"));
+        assert_eq!(
+            summary.throughput.and_then(|found| found.cpu_ns),
+            Some(2.5e6)
+        );
     }
 }

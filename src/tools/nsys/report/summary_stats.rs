@@ -65,17 +65,6 @@ fn median(values: &mut [i64]) -> f64 {
     lower.map_or(upper, |lower| (*lower as f64 + upper) / 2.0)
 }
 
-/// The statistics of the values of each key, keys in the order of their first occurrence. `rows` is iterated twice.
-pub(crate) fn stats_by_key<K: Hash + Eq + Clone>(
-    rows: impl Iterator<Item = (K, i64)> + Clone,
-) -> Vec<(K, SummaryStats)> {
-    let of_all = group_by_key(rows, SummaryStats::from_values);
-    of_all
-        .into_iter()
-        .filter_map(|(key, spread)| Some((key, spread?)))
-        .collect()
-}
-
 /// The result of `make` for the values of each key, keys in the order of their first occurrence. `rows` is iterated twice.
 pub(crate) fn group_by_key<K: Hash + Eq + Clone, T>(
     rows: impl Iterator<Item = (K, i64)> + Clone,
@@ -139,10 +128,11 @@ mod tests {
     #[test]
     fn values_are_grouped_by_key() {
         let rows = [("b", 1), ("a", 10), ("b", 3), ("a", 20), ("c", 5)];
-        let found: Vec<(&str, i64, f64)> = stats_by_key(rows.into_iter())
-            .into_iter()
-            .map(|(key, spread)| (key, spread.total, spread.median))
-            .collect();
+        let found: Vec<(&str, i64, f64)> =
+            group_by_key(rows.into_iter(), SummaryStats::from_values)
+                .into_iter()
+                .filter_map(|(key, spread)| Some((key, spread?.total, spread?.median)))
+                .collect();
         assert_eq!(found, [("b", 4, 2.0), ("a", 30, 15.0), ("c", 5, 5.0)]);
     }
 }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use jetwatch_tables::{Align, TextTable};
 
@@ -48,55 +48,6 @@ impl Column {
     }
 }
 
-/// One value.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Cell {
-    /// Unknown.
-    None,
-    /// A text.
-    Text(String),
-    /// A whole number.
-    Integer(i64),
-    /// A number that is shown with one digit behind the point, or three for bytes.
-    Decimal(f64),
-}
-
-macro_rules! whole_numbers {
-    ($($number:ty)*) => {$(
-        impl From<$number> for Cell {
-            fn from(value: $number) -> Self {
-                Self::Integer(i64::try_from(value).unwrap_or(i64::MAX))
-            }
-        }
-    )*};
-}
-
-whole_numbers!(i64 u64 u32 usize);
-
-impl From<f64> for Cell {
-    fn from(value: f64) -> Self {
-        Self::Decimal(value)
-    }
-}
-
-impl From<&str> for Cell {
-    fn from(value: &str) -> Self {
-        Self::Text(value.to_owned())
-    }
-}
-
-impl From<String> for Cell {
-    fn from(value: String) -> Self {
-        Self::Text(value)
-    }
-}
-
-impl<T: Into<Self>> From<Option<T>> for Cell {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::None, Into::into)
-    }
-}
-
 /// A table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
@@ -106,8 +57,9 @@ pub struct Table {
     pub title: String,
     /// Columns.
     pub columns: Vec<Column>,
-    /// Rows, with a cell for each column.
-    pub rows: Vec<Vec<Cell>>,
+    /// Rows, with a cell for each column: a text, a number, or null for what is unknown. A decimal has one digit behind the point, or three
+    /// for bytes.
+    pub rows: Vec<Vec<Value>>,
     /// Number of omitted rows.
     pub more: usize,
 }
@@ -116,7 +68,7 @@ pub struct Table {
 pub(super) struct Columns<'a, R> {
     table: Table,
     rows: &'a [R],
-    cells: Vec<Box<dyn FnMut(&'a R) -> Cell + 'a>>,
+    cells: Vec<Box<dyn FnMut(&'a R) -> Value + 'a>>,
 }
 
 impl<'a, R> Columns<'a, R> {
@@ -128,7 +80,7 @@ impl<'a, R> Columns<'a, R> {
     }
 
     /// Adds a column.
-    pub(super) fn column<C: Into<Cell>>(
+    pub(super) fn column<C: Into<Value>>(
         mut self,
         name: impl Into<Cow<'static, str>>,
         unit: Unit,
@@ -158,7 +110,7 @@ macro_rules! columns {
     ($($name:ident: $unit:ident, $about:literal)*) => {
         impl<'a, R> Columns<'a, R> {$(
             #[doc = $about]
-            pub(super) fn $name<C: Into<Cell>>(
+            pub(super) fn $name<C: Into<Value>>(
                 self,
                 name: impl Into<Cow<'static, str>>,
                 cell: impl FnMut(&'a R) -> C + 'a,
@@ -209,7 +161,7 @@ impl Table {
     pub fn visible_columns(&self) -> Vec<usize> {
         let is_known = |at: &usize| {
             let mut rows = self.rows.iter();
-            self.rows.is_empty() || rows.any(|row| row[*at] != Cell::None)
+            self.rows.is_empty() || rows.any(|row| !row[*at].is_null())
         };
         (0..self.columns.len()).filter(is_known).collect()
     }
@@ -222,10 +174,7 @@ impl Table {
         let columns: Vec<(&str, Align)> = visible
             .iter()
             .map(|at| {
-                let is_text = self
-                    .rows
-                    .iter()
-                    .any(|row| matches!(row[*at], Cell::Text(_)));
+                let is_text = self.rows.iter().any(|row| row[*at].is_string());
                 let align = if is_text { Align::Left } else { Align::Right };
                 (&*self.columns[*at].name, align)
             })
@@ -262,15 +211,8 @@ impl Table {
     #[must_use]
     pub fn to_json(&self) -> Value {
         let rows = self.rows.iter().map(|row| {
-            let cells = self.columns.iter().zip(row).map(|(column, cell)| {
-                let value = match cell {
-                    Cell::None => Value::Null,
-                    Cell::Text(text) => json!(text),
-                    Cell::Integer(number) => json!(number),
-                    Cell::Decimal(number) => json!(number),
-                };
-                (column.heading("bytes"), value)
-            });
+            let cells = self.columns.iter().zip(row);
+            let cells = cells.map(|(column, cell)| (column.heading("bytes"), cell.clone()));
             Value::Object(Map::from_iter(cells))
         });
         Value::Array(rows.collect())
@@ -295,28 +237,26 @@ fn one_digit(value: f64) -> String {
 }
 
 /// As nsys writes it.
-fn format_exact(cell: &Cell, unit: Unit) -> String {
+fn format_exact(cell: &Value, unit: Unit) -> String {
     const MEGABYTE: f64 = 1e6;
-    match (cell, unit) {
-        (Cell::None, _) => "None".to_owned(),
-        (Cell::Text(text), _) => text.clone(),
-        (Cell::Integer(number), Unit::Bytes) => format!("{:.3}", *number as f64 / MEGABYTE),
-        (Cell::Decimal(number), Unit::Bytes) => format!("{:.3}", number / MEGABYTE),
-        (Cell::Decimal(number), Unit::Joules) => format!("{number:.4}"),
-        (Cell::Integer(number), _) => number.to_string(),
-        (Cell::Decimal(number), _) => one_digit(*number),
+    match (cell, cell.as_f64(), unit) {
+        (Value::String(text), ..) => text.clone(),
+        (_, None, _) => "None".to_owned(),
+        (_, Some(number), Unit::Bytes) => format!("{:.3}", number / MEGABYTE),
+        (_, Some(number), Unit::Joules) if cell.is_f64() => format!("{number:.4}"),
+        (_, Some(number), _) if cell.is_f64() => one_digit(number),
+        _ => cell.to_string(),
     }
 }
 
 /// As text for people.
 #[must_use]
-pub fn format_cell(cell: &Cell, unit: Unit) -> String {
-    let number = match cell {
-        Cell::None => return "-".to_owned(),
-        Cell::Text(text) => return text.clone(),
-        Cell::Integer(number) if unit == Unit::Unitless => return number.to_string(),
-        Cell::Integer(number) => *number as f64,
-        Cell::Decimal(number) => *number,
+pub fn format_cell(cell: &Value, unit: Unit) -> String {
+    let number = match (cell, cell.as_f64()) {
+        (Value::String(text), _) => return text.clone(),
+        (_, None) => return "-".to_owned(),
+        (_, Some(_)) if unit == Unit::Unitless && !cell.is_f64() => return cell.to_string(),
+        (_, Some(number)) => number,
     };
     match unit {
         Unit::Unitless => one_digit(number),
@@ -346,6 +286,8 @@ fn scaled(number: f64, units: &[(&str, f64)]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn table() -> Table {
@@ -385,7 +327,7 @@ mod tests {
     fn columns_without_values_are_not_shown() {
         let mut table = table();
         for row in &mut table.rows {
-            row[1] = Cell::None;
+            row[1] = Value::Null;
         }
         assert_eq!(table.visible_columns(), [0, 2, 3]);
         assert!(!table.to_text().contains("Avg"));

@@ -2,7 +2,7 @@
 //! Rules about the machine that a run had: how much of the CPU was its own, quotas, cores, throttling, waits for memory and disks.
 //! They come before those about stages, since times of a disturbed run say little about the pipeline.
 
-use super::{Cause, Rule, percent};
+use super::{Cause, Rule, percent, rule};
 
 /// Share of the time in which programs wait for memory from which it is reported.
 const MEMORY_PRESSURE: f64 = 0.1;
@@ -13,58 +13,44 @@ const IO_PRESSURE: f64 = 0.5;
 /// Rules about the machine.
 #[rustfmt::skip]
 pub(super) const CONDITIONS: &[Rule] = &[
-    Rule {
-        name: "cpu_taken",
-        cause: Cause::Found("other programs take the CPU: frames/s and times are not those of this program alone", |metrics| {
+    rule("cpu_taken", &[],
+        "stop them, or keep them off these cores (CPUAffinity, CPUQuota or Nice of their units), and measure again; until then compare the CPU time of a frame",
+        "",
+        Cause::Found("other programs take the CPU: frames/s and times are not those of this program alone", |metrics| {
             let found = metrics.run.occupancy.as_ref().filter(|found| found.is_disturbed())?;
             let waits = found.core_wait.map_or_else(String::new, |share| {
                 format!("; threads that could run waited for a core for {} of the time", percent(share))
             });
             let (others, idle) = (found.describe_others(), found.idle_cores());
             Some(format!("{others}, this one {:.2} cores; {idle:.2} were idle{waits}", found.own_cores))
-        }),
-        advice: "stop them, or keep them off these cores (CPUAffinity, CPUQuota or Nice of their units), and measure again; until then compare the CPU time of a frame",
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "cpu_quota",
-        cause: Cause::Found("the CPU quota of the control group holds this program back", |metrics| {
+        })),
+    rule("cpu_quota", &[], "raise CPUQuota of the unit, or the limit of the container; more workers do not help", "",
+        Cause::Found("the CPU quota of the control group holds this program back", |metrics| {
             let found = metrics.run.occupancy.as_ref()?;
             let quota = found.quota_cores.filter(|_| found.is_held_by_quota())?;
             Some(format!(
                 "it allows {quota:.2} cores, and was used up in {} of its periods; this program used {:.2} cores of {}",
                 percent(found.quota_throttled.unwrap_or_default()), found.own_cores, found.allowed_cores
             ))
-        }),
-        advice: "raise CPUQuota of the unit, or the limit of the container; more workers do not help",
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "cores_restricted",
-        cause: Cause::Found("this program may use a part of the cores only, and that is full", |metrics| {
+        })),
+    rule("cores_restricted", &[],
+        "allow it more cores (CPUAffinity or AllowedCPUs of the unit, taskset, cpuset of the container); more workers do not help", "",
+        Cause::Found("this program may use a part of the cores only, and that is full", |metrics| {
             let found = metrics.run.occupancy.as_ref()?;
             let is_restricted = found.allowed_cores < found.cores && !found.has_idle_core();
             (is_restricted && !found.is_held_by_quota()).then(|| format!(
                 "{} of {} cores are allowed by its affinity or its cpuset; it used {:.2} of them, and {:.2} were idle",
                 found.allowed_cores, found.cores, found.own_cores, found.idle_cores()
             ))
-        }),
-        advice: "allow it more cores (CPUAffinity or AllowedCPUs of the unit, taskset, cpuset of the container); more workers do not help",
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "throttled",
-        cause: Cause::Found("the machine was throttled: its clocks were lower than its settings say", |metrics| {
+        })),
+    rule("throttled", &[], "cool it, give it more power, or choose a power mode that it can hold; see `jetwatch tune status`", "tune",
+        Cause::Found("the machine was throttled: its clocks were lower than its settings say", |metrics| {
             let causes = &metrics.run.throttled;
             (!causes.is_empty()).then(|| causes.join("; "))
-        }),
-        advice: "cool it, give it more power, or choose a power mode that it can hold; see `jetwatch tune status`",
-        keys: "tune",
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "machine_waits",
-        cause: Cause::Varies(|metrics| {
+        })),
+    rule("machine_waits", &[],
+        "give the machine less to do beside, or more memory and a faster disk; `systemd-cgtop` shows who uses them", "",
+        Cause::Varies(|metrics| {
             let found = metrics.run.occupancy.as_ref()?;
             let memory = found.memory_pressure.filter(|share| *share >= MEMORY_PRESSURE);
             let io = found.io_pressure.filter(|share| *share >= IO_PRESSURE);
@@ -74,8 +60,5 @@ pub(super) const CONDITIONS: &[Rule] = &[
                 format!("programs of this machine wait for {what}"),
                 format!("some of them waited for {} of the time", percent(share)),
             ))
-        }),
-        advice: "give the machine less to do beside, or more memory and a faster disk; `systemd-cgtop` shows who uses them",
-        ..Rule::PLAIN
-    },
+        })),
 ];

@@ -3,7 +3,7 @@
 
 use jetwatch_telemetry::Stage;
 
-use super::{Cause, Rule, limits, percent};
+use super::{Cause, Rule, limits, percent, rule};
 use crate::report::metrics::{NetworkNotes, SecondaryBatches};
 
 /// Share of the time below which a recording does not slow other stages down.
@@ -20,9 +20,10 @@ fn ms(ns: f64) -> String {
 }
 
 /// Rendering costs more than inference.
-pub(super) const RENDERING: Rule = Rule {
-    name: "rendering_limit",
-    cause: Cause::Varies(|metrics| {
+#[rustfmt::skip]
+pub(super) const RENDERING: Rule = rule("rendering_limit", &[Stage::Render, Stage::Encode],
+    "omit --record, record fewer sources, make the images smaller at the camera, or encode in hardware", "sources sources[].uri",
+    Cause::Varies(|metrics| {
         let found = metrics.rendering.as_ref()?;
         let whole = found.draw_ns + found.encoder_ns;
         let is_limit = limits::evidence(metrics, &[Stage::Render, Stage::Encode]).is_some();
@@ -43,19 +44,14 @@ pub(super) const RENDERING: Rule = Rule {
                 ),
             )
         })
-    }),
-    advice: "omit --record, record fewer sources, make the images smaller at the camera, or encode in hardware",
-    encoded_in_hardware: Some(
-        "omit --record, record fewer sources, or make the images smaller at the camera",
-    ),
-    keys: "sources sources[].uri",
-    stages: &[Stage::Render, Stage::Encode],
-};
+    })).in_hardware("omit --record, record fewer sources, or make the images smaller at the camera");
 
 /// The threads of the limiting stage could run, and had no core.
-pub(super) const CORES: Rule = Rule {
-    name: "waits_for_core",
-    cause: Cause::Varies(|metrics| {
+#[rustfmt::skip]
+pub(super) const CORES: Rule = rule("waits_for_core", &Stage::ALL,
+    "use fewer threads than cores: fewer workers or threads per worker, software decoders with fewer threads; or move other programs to other cores (CPUAffinity in a unit of systemd)",
+    "detector.workers detector.threads_per_worker sources[].decoder_threads",
+    Cause::Varies(|metrics| {
         let found = metrics.core_wait.as_ref()?;
         let is_limit = metrics
             .limit
@@ -81,20 +77,17 @@ pub(super) const CORES: Rule = Rule {
                 ),
             )
         })
-    }),
-    advice: "use fewer threads than cores: fewer workers or threads per worker, software decoders with fewer threads; or move other programs to other cores (CPUAffinity in a unit of systemd)",
-    keys: "detector.workers detector.threads_per_worker sources[].decoder_threads",
-    stages: &Stage::ALL,
-    ..Rule::PLAIN
-};
+    }));
 
 /// Share of the objects without a crop from which they are reported.
 const MANY: f64 = 0.5;
 
 /// Objects that no secondary network sees.
-pub(super) const WITHOUT_CROP: Rule = Rule {
-    name: "objects_without_crop",
-    cause: Cause::Varies(|metrics| {
+#[rustfmt::skip]
+pub(super) const WITHOUT_CROP: Rule = rule("objects_without_crop", &[],
+    "where their crops would still show enough, lower min_object; else use a camera that is closer, or has more pixels",
+    "secondary[].min_object sources[].uri",
+    Cause::Varies(|metrics| {
         let share = |network: &NetworkNotes| {
             let all = (network.objects + network.small_objects).max(1);
             network.small_objects as f64 / all as f64
@@ -104,31 +97,23 @@ pub(super) const WITHOUT_CROP: Rule = Rule {
         let found = without.max_by(|a, b| share(a).total_cmp(&share(b)))?;
         let mut reasons = Vec::new();
         if found.small_objects > 0 {
-            reasons.push(format!(
-                "{} of its objects were smaller than min_object ({} of {}, summed over the frames)",
-                percent(share(found)),
-                found.small_objects,
-                found.objects + found.small_objects
-            ));
+            let (small, all) = (found.small_objects, found.objects + found.small_objects);
+            let share = percent(share(found));
+            reasons.push(format!("{share} of its objects were smaller than min_object ({small} of {all}, summed over the frames)"));
         }
         if found.frames_without_pixels > 0 {
-            reasons.push(format!(
-                "the pixels of {} frames with objects could not be kept or read",
-                found.frames_without_pixels
-            ));
+            reasons.push(format!("the pixels of {} frames with objects could not be kept or read", found.frames_without_pixels));
         }
         let text = format!("many objects get no crop for {}", found.name);
         Some((text, reasons.join("; ")))
-    }),
-    advice: "where their crops would still show enough, lower min_object; else use a camera that is closer, or has more pixels",
-    keys: "secondary[].min_object sources[].uri",
-    ..Rule::PLAIN
-};
+    }));
 
 /// A batch is larger than the number of crops.
-pub(super) const SECONDARY: Rule = Rule {
-    name: "secondary_waits",
-    cause: Cause::Varies(|metrics| {
+#[rustfmt::skip]
+pub(super) const SECONDARY: Rule = rule("secondary_waits", &[],
+    "set the batch size to the number of objects that arrive together, or reduce the wait",
+    "secondary[].batch_size secondary[].batch_timeout_ms",
+    Cause::Varies(|metrics| {
         let fill = |found: &SecondaryBatches| found.crops / found.batch_size.max(1) as f64;
         let waits = |found: &&SecondaryBatches| {
             found.batch_size > 1 && fill(found) < MIN_FILL && found.wait_ns >= found.work_ns
@@ -146,8 +131,48 @@ pub(super) const SECONDARY: Rule = Rule {
                 worst.suggested
             ),
         ))
-    }),
-    advice: "set the batch size to the number of objects that arrive together, or reduce the wait",
-    keys: "secondary[].batch_size secondary[].batch_timeout_ms",
-    ..Rule::PLAIN
-};
+    }));
+
+/// Waits below this are no reason to change a batch, in ms.
+const SHORT_WAIT_MS: f64 = 5.0;
+
+/// Batches are larger than the number of live sources.
+#[rustfmt::skip]
+pub(super) const BATCH_LATENCY: Rule = rule("batch_latency", &[Stage::Batch, Stage::Input],
+    "make batches no larger than the number of live sources of the same rate: detector.batch_size 1 for one camera; larger ones give no more frames, as the cameras set the pace",
+    "detector.batch_size detector.batch_timeout_ms",
+    Cause::Varies(|metrics| {
+        let run = &metrics.run;
+        let frames = run.sources.iter().map(|source| source.detected as f64);
+        // Sources of different rates, and those that are closed, seldom have frames at the same time.
+        let most = frames.clone().fold(1.0, f64::max);
+        let together = (frames.sum::<f64>() / most).round() as u64;
+        let sources = run.sources.len();
+        let is_live = sources > 0 && run.sources.iter().all(|source| source.live);
+        let wait = run.latency.as_ref()?.part("wait")?;
+        let is_too_large = is_live && run.batch_size > together.max(1) && !run.drops_frames();
+        (is_too_large && wait.median_ms >= SHORT_WAIT_MS).then(|| {
+            let rates = match together < sources as u64 {
+                true => format!(
+                    "; in the time of a frame of the fastest source, all of them have {together}"
+                ),
+                false => String::new(),
+            };
+            let sources = match sources {
+                1 => "1 live source".to_owned(),
+                count => format!("{count} live sources"),
+            };
+            (
+                format!(
+                    "batches of {} make frames of {sources} wait",
+                    run.batch_size
+                ),
+                format!(
+                    "{}; a frame waits {:.1} ms for its batch (median), 95 %: {:.1} ms{rates}",
+                    run.describe_latency(),
+                    wait.median_ms,
+                    wait.p95_ms
+                ),
+            )
+        })
+    }));

@@ -3,7 +3,7 @@
 
 use jetwatch_telemetry::Stage;
 
-use super::{Cause, Finding, Rule, percent, split};
+use super::{Cause, Finding, Rule, percent, rule, split};
 use crate::report::critical_path::InputKind;
 use crate::report::metrics::{CaptureMetrics, UnitLoads};
 
@@ -101,18 +101,12 @@ const fn limit(
     advice: &'static str,
     keys: &'static str,
 ) -> Rule {
-    Rule {
-        name,
-        cause: Cause::Limit(stage),
-        advice,
-        keys,
-        ..Rule::PLAIN
-    }
+    rule(name, &[], advice, keys, Cause::Limit(stage))
 }
 
 /// The share of the detectors' time in waits for frames.
 fn waits_for_frames(metrics: &CaptureMetrics) -> String {
-    percent(metrics.shares[Stage::Batch])
+    percent(metrics.shares[Stage::Batch as usize])
 }
 
 /// Rules whose cause is that a stage is at its limit.

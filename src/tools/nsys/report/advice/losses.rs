@@ -4,7 +4,7 @@
 use jetwatch_telemetry::{OutputReport, Stage, thread_names};
 
 use super::limits::{SECONDARY_ADVICE, SECONDARY_KEYS};
-use super::{Cause, Rule, percent};
+use super::{Cause, Rule, percent, rule};
 use crate::report::metrics::CaptureMetrics;
 
 /// Share of its messages that still wait at the end of a run, from which an output falls behind.
@@ -72,13 +72,13 @@ const fn lost(
     advice: &'static str,
     keys: &'static str,
 ) -> Rule {
-    Rule {
+    rule(
         name,
-        cause: Cause::Lost(OutputLoss { threads, text }),
+        &[],
         advice,
         keys,
-        ..Rule::PLAIN
-    }
+        Cause::Lost(OutputLoss { threads, text }),
+    )
 }
 
 /// Threads that publish to MQTT brokers.
@@ -102,12 +102,9 @@ pub(super) const LOSSES: &[Rule] = &[
     lost("webhook_events_lost", &[thread_names::WEBHOOK], "events for a webhook are lost: its endpoint is too slow, or refuses them",
         "make the endpoint answer faster, choose fewer events for it, or keep them longer in its spool",
         "publish.webhooks[].events publish.webhooks[].timeout_s publish.webhooks[].spool"),
-    Rule {
-        encoded_in_hardware: Some("record fewer sources, or make the images smaller at the camera"),
-        ..lost("recorded_frames_lost", &[thread_names::RECORD], "frames are missing in the recording: drawing and encoding are too slow",
-            "record fewer sources, make the images smaller at the camera, or encode in hardware",
-            "sources sources[].uri")
-    },
+    lost("recorded_frames_lost", &[thread_names::RECORD], "frames are missing in the recording: drawing and encoding are too slow",
+        "record fewer sources, make the images smaller at the camera, or encode in hardware",
+        "sources sources[].uri").in_hardware("record fewer sources, or make the images smaller at the camera"),
     lost("clip_images_lost", &[thread_names::MEDIA], "images are missing in clips: the disk is too slow",
         "write to a faster disk, or record fewer sources",
         "record.folder record.clips record.continuous"),
@@ -117,9 +114,9 @@ pub(super) const LOSSES: &[Rule] = &[
     lost("page_pictures_left_out", &[thread_names::WEB_PICTURES], "pictures of the page are left out: drawing and encoding them is too slow",
         "give the page smaller pictures, or fewer of them a second",
         "web.preview.max_width web.preview.max_fps"),
-    Rule {
-        name: "frames_dropped",
-        cause: Cause::Found("frames of live sources are dropped: the pipeline does not keep up", |metrics| {
+    rule("frames_dropped", &[],
+        "the limiting stage says why; where it cannot be faster, skip frames evenly instead", "detector.interval sources[].max_fps",
+        Cause::Found("frames of live sources are dropped: the pipeline does not keep up", |metrics| {
             let run = &metrics.run;
             let most = run.sources.iter().max_by_key(|source| source.dropped);
             run.drops_frames().then(|| {
@@ -130,24 +127,14 @@ pub(super) const LOSSES: &[Rule] = &[
                 });
                 format!("newer frames replaced {} of {all} ({}){most}", run.dropped, percent(run.dropped as f64 / all as f64))
             })
-        }),
-        advice: "the limiting stage says why; where it cannot be faster, skip frames evenly instead",
-        keys: "detector.interval sources[].max_fps",
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "crops_dropped",
-        cause: Cause::Varies(|metrics| {
+        })),
+    rule("crops_dropped", &[Stage::Secondary], SECONDARY_ADVICE, SECONDARY_KEYS,
+        Cause::Varies(|metrics| {
             let networks = metrics.run.secondary.iter().filter(|network| network.drops());
             let worst = networks.max_by(|a, b| a.dropped_crops.total_cmp(&b.dropped_crops))?;
             Some((
                 format!("crops for {} are dropped: objects go without its result", worst.name),
                 format!("its queue was full for {} of {} crops", worst.dropped_crops, worst.crops + worst.dropped_crops),
             ))
-        }),
-        advice: SECONDARY_ADVICE,
-        keys: SECONDARY_KEYS,
-        stages: &[Stage::Secondary],
-        ..Rule::PLAIN
-    },
+        })),
 ];

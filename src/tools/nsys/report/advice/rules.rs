@@ -4,7 +4,7 @@
 use jetwatch_telemetry::Stage;
 
 use super::limits::{self, BOTTLENECK};
-use super::{Cause, Rule, extras, latency, percent};
+use super::{Cause, Rule, extras, percent, rule};
 use crate::report::metrics::CaptureMetrics;
 use crate::report::stages::DETECTOR_STAGES;
 
@@ -32,186 +32,109 @@ pub(super) const DLA_KEYS: &str =
     "detector.tensorrt.dla detector.precision detector.model detector.interval";
 
 /// Rules before those for a stage at its limit.
+#[rustfmt::skip]
 pub(super) const FIRST: &[Rule] = &[
-    Rule {
-        name: "gpu_saturated",
-        cause: Cause::Found(
-            "the GPU is saturated: only the model can be faster",
-            |metrics| {
-                let busy = metrics.gpu_busy.filter(|busy| *busy >= GPU_FULL)?;
-                let busy = Some(busy).filter(|_| !metrics.run.is_on_dla())?;
-                Some(format!("it was busy for {} of the time", percent(busy)))
-            },
-        ),
-        advice: "use INT8 or FP16, a smaller model or input, or fewer frames",
-        keys: "detector.precision detector.model",
-        stages: &[Stage::Infer],
-        ..Rule::PLAIN
-    },
+    rule("gpu_saturated", &[Stage::Infer],
+        "use INT8 or FP16, a smaller model or input, or fewer frames", "detector.precision detector.model",
+        Cause::Found("the GPU is saturated: only the model can be faster", |metrics| {
+            let busy = metrics.gpu_busy.filter(|busy| *busy >= GPU_FULL && !metrics.run.is_on_dla())?;
+            Some(format!("it was busy for {} of the time", percent(busy)))
+        })),
     extras::CORES,
-    latency::BATCH_LATENCY,
+    extras::BATCH_LATENCY,
 ];
 
 /// Rules that come after them, the most important first.
 #[rustfmt::skip]
 pub(super) const OTHERS: &[Rule] = &[
-    Rule {
-        name: "scaling_on_gpu",
-        cause: Cause::Found("scaling ran on the GPU: it takes time from the network", |metrics| {
+    rule("scaling_on_gpu", &[], "let the VIC scale (scaling: vic), so that only the network uses the GPU", "sources[].scaling",
+        Cause::Found("scaling ran on the GPU: it takes time from the network", |metrics| {
             let share = Some(metrics.foreign).filter(|share| *share >= NOTICEABLE)?;
             let (kernel, thread) = metrics.foreign_kernel.clone().unwrap_or_default();
             Some(format!(
                 "{} of the GPU's time went into kernels that no detector launched, most of it {kernel} from {thread}", percent(share)
             ))
-        }),
-        advice: "let the VIC scale (scaling: vic), so that only the network uses the GPU",
-        keys: "sources[].scaling",
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "decode_limit",
-        cause: Cause::Varies(|metrics| on_cpu(metrics, Stage::Decode, "the network's outputs take long to become boxes")),
-        advice: DECODE_ADVICE,
-        keys: DECODE_KEYS,
-        stages: &[Stage::Decode],
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "tensor_limit",
-        cause: Cause::Varies(|metrics| on_cpu(metrics, Stage::Tensor, "padding and normalizing images takes long")),
-        advice: TENSOR_ADVICE,
-        keys: TENSOR_KEYS,
-        stages: &[Stage::Tensor],
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "too_few_detectors",
-        cause: Cause::Varies(|metrics| {
+        })),
+    rule("decode_limit", &[Stage::Decode], DECODE_ADVICE, DECODE_KEYS,
+        Cause::Varies(|metrics| on_cpu(metrics, Stage::Decode, "the network's outputs take long to become boxes"))),
+    rule("tensor_limit", &[Stage::Tensor], TENSOR_ADVICE, TENSOR_KEYS,
+        Cause::Varies(|metrics| on_cpu(metrics, Stage::Tensor, "padding and normalizing images takes long"))),
+    rule("too_few_detectors", &[Stage::Infer, Stage::Tensor, Stage::Decode],
+        "add one detector, so that one infers while others copy and decode", "detector.workers",
+        Cause::Varies(|metrics| {
             let idle = idle(metrics).filter(|idle| *idle >= GPU_IDLE)?;
-            let waited = metrics.shares[Stage::Batch];
+            let waited = metrics.shares[Stage::Batch as usize];
             let is_busy = is_detector_limit(metrics) && waited < GPU_IDLE;
             (is_busy && metrics.detectors > 0 && metrics.detectors < 3).then(|| (
                 format!("GPU idle {}: it waits while its detectors work on the CPU", percent(idle)),
                 format!("{} detectors, which waited for frames only {} of the time", metrics.detectors, percent(waited)),
             ))
-        }),
-        advice: "add one detector, so that one infers while others copy and decode",
-        keys: "detector.workers",
-        stages: &[Stage::Infer, Stage::Tensor, Stage::Decode],
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "launch_limit",
-        cause: Cause::Varies(|metrics| {
+        })),
+    rule("launch_limit", &[Stage::Infer], "use larger batches", "detector.batch_size",
+        Cause::Varies(|metrics| {
             let idle = idle(metrics).filter(|idle| *idle >= GPU_IDLE)?;
             let is_short = metrics.kernel_ns > 0.0 && metrics.kernel_ns < SHORT_KERNEL;
             (is_detector_limit(metrics) && is_short && metrics.launching >= 0.5).then(|| (
                 format!("GPU idle {}: launching kernels takes longer than running them", percent(idle)),
                 format!("a kernel takes {:.1} µs, and {} of infer went into launching", metrics.kernel_ns / 1e3, percent(metrics.launching)),
             ))
-        }),
-        advice: "use larger batches",
-        keys: "detector.batch_size",
-        stages: &[Stage::Infer],
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "network_on_dla",
-        cause: Cause::Found("the network runs on a DLA and is the limit", |metrics| {
-            let share = percent(metrics.shares[Stage::Infer]);
+        })),
+    rule("network_on_dla", &[Stage::Infer], DLA_ADVICE, DLA_KEYS,
+        Cause::Found("the network runs on a DLA and is the limit", |metrics| {
+            let share = percent(metrics.shares[Stage::Infer as usize]);
             let is_limit = metrics.run.is_on_dla() && is_infer_limit(metrics);
             is_limit.then(|| format!("{share} of the detectors' time went into infer, on {}", metrics.run.detector))
-        }),
-        advice: DLA_ADVICE,
-        keys: DLA_KEYS,
-        stages: &[Stage::Infer],
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "network_on_cpu",
-        cause: Cause::Found("the network runs on the CPU and is the limit", |metrics| {
+        })),
+    rule("network_on_cpu", &[Stage::Infer],
+        "run it on a GPU, use a smaller or INT8 model, or use idle cores",
+        "detector.backend detector.onnx_provider detector.precision detector.workers",
+        Cause::Found("the network runs on the CPU and is the limit", |metrics| {
             (is_network_on_cpu(metrics) && !metrics.run.is_cpu_full()).then(|| network_share(metrics))
-        }),
-        advice: "run it on a GPU, use a smaller or INT8 model, or use idle cores",
-        keys: "detector.backend detector.onnx_provider detector.precision detector.workers",
-        stages: &[Stage::Infer],
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "scripted_detector",
-        cause: Cause::Found("the scripted detector is the limit: it takes the time that its script says", |metrics| {
+        })),
+    rule("scripted_detector", &[Stage::Infer],
+        "measure with a model; a script shows what the rest of the pipeline does", "detector.backend detector.model",
+        Cause::Found("the scripted detector is the limit: it takes the time that its script says", |metrics| {
             (metrics.run.is_scripted() && is_infer_limit(metrics)).then(|| network_share(metrics))
-        }),
-        advice: "measure with a model; a script shows what the rest of the pipeline does",
-        keys: "detector.backend detector.model",
-        stages: &[Stage::Infer],
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "network_on_full_cpu",
-        cause: Cause::Found("the network runs on the CPU and is the limit, and no core is idle", |metrics| {
+        })),
+    rule("network_on_full_cpu", &[Stage::Infer],
+        "run it on a GPU, use a smaller or INT8 model, or skip frames; more workers do not help",
+        "detector.backend detector.onnx_provider detector.precision detector.model detector.interval",
+        Cause::Found("the network runs on the CPU and is the limit, and no core is idle", |metrics| {
             let found = metrics.run.occupancy.as_ref()?;
             (is_network_on_cpu(metrics) && metrics.run.is_cpu_full()).then(|| format!(
                 "{}; of {} allowed cores this program used {:.2}, and others {:.2}",
                 network_share(metrics), found.allowed_cores, found.own_cores, found.foreign_cores
             ))
-        }),
-        advice: "run it on a GPU, use a smaller or INT8 model, or skip frames; more workers do not help",
-        keys: "detector.backend detector.onnx_provider detector.precision detector.model detector.interval",
-        stages: &[Stage::Infer],
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "tracking_limit",
-        cause: Cause::Found("CPU-bound in track: tracking is the limit", |metrics| {
+        })),
+    rule("tracking_limit", &[Stage::Track],
+        "use greedy matching, and raise the score threshold of the tracker", "tracker.association tracker.min_new_track_score",
+        Cause::Found("CPU-bound in track: tracking is the limit", |metrics| {
             let share = track_share(metrics, Stage::Track)?;
             Some(format!("{share} of its time went into track"))
-        }),
-        advice: "use greedy matching, and raise the score threshold of the tracker",
-        keys: "tracker.association tracker.min_new_track_score",
-        stages: &[Stage::Track],
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "publishing_waits_for_disk",
-        cause: Cause::Found("publishing waits for the disk", |metrics| {
+        })),
+    rule("publishing_waits_for_disk", &[Stage::Publish],
+        "write to a faster disk, write less often, or omit the tracks of every frame",
+        "publish.json_lines.path publish.update_interval_ms publish.detections",
+        Cause::Found("publishing waits for the disk", |metrics| {
             let (thread, share) = (&metrics.disk_thread, percent(metrics.disk));
             (metrics.disk >= DISK_BOUND).then(|| format!("thread {thread} was in calls that write for {share} of the time"))
-        }),
-        advice: "write to a faster disk, write less often, or omit the tracks of every frame",
-        keys: "publish.json_lines.path publish.update_interval_ms publish.detections",
-        stages: &[Stage::Publish],
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "publishing_limit",
-        cause: Cause::Found("CPU-bound in publish: encoding messages is the limit", |metrics| {
+        })),
+    rule("publishing_limit", &[Stage::Publish],
+        "publish less often, and omit the tracks of every frame", "publish.update_interval_ms publish.detections",
+        Cause::Found("CPU-bound in publish: encoding messages is the limit", |metrics| {
             let share = track_share(metrics, Stage::Publish).filter(|_| metrics.disk < DISK_BOUND)?;
             Some(format!("{share} of the track thread's time went into publish"))
-        }),
-        advice: "publish less often, and omit the tracks of every frame",
-        keys: "publish.update_interval_ms publish.detections",
-        stages: &[Stage::Publish],
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "pageable_copies",
-        cause: Cause::Found("asynchronous copies block: their memory is pageable", |metrics| {
+        })),
+    rule("pageable_copies", &[], "this needs a change of the program, not of the configuration: copy from pinned memory", "",
+        Cause::Found("asynchronous copies block: their memory is pageable", |metrics| {
             let (count, share) = metrics.pageable;
             (share >= NOTICEABLE).then(|| format!("{count} copies, {} of the time", percent(share)))
-        }),
-        advice: "this needs a change of the program, not of the configuration: copy from pinned memory",
-        ..Rule::PLAIN
-    },
-    Rule {
-        name: "synchronous_copies",
-        cause: Cause::Found("copies make the CPU wait for the GPU", |metrics| {
+        })),
+    rule("synchronous_copies", &[], "this needs a change of the program, not of the configuration: copy on a stream", "",
+        Cause::Found("copies make the CPU wait for the GPU", |metrics| {
             let (count, share) = metrics.sync_copies;
             (share >= NOTICEABLE).then(|| format!("{count} synchronous copies, {} of the time", percent(share)))
-        }),
-        advice: "this needs a change of the program, not of the configuration: copy on a stream",
-        ..Rule::PLAIN
-    },
+        })),
     extras::RENDERING,
     extras::SECONDARY,
     extras::WITHOUT_CROP,
@@ -219,7 +142,7 @@ pub(super) const OTHERS: &[Rule] = &[
 
 fn is_infer_limit(metrics: &CaptureMetrics) -> bool {
     limits::evidence(metrics, &[Stage::Infer]).is_some()
-        || is_detector_limit(metrics) && metrics.shares[Stage::Infer] >= BOTTLENECK
+        || is_detector_limit(metrics) && metrics.shares[Stage::Infer as usize] >= BOTTLENECK
 }
 
 /// Whether the network is the limit and neither a GPU nor a DLA ran it. A scripted detector is not a network.
@@ -231,7 +154,7 @@ fn is_network_on_cpu(metrics: &CaptureMetrics) -> bool {
 fn network_share(metrics: &CaptureMetrics) -> String {
     format!(
         "{} of the detectors' time went into infer, and no GPU work was recorded",
-        percent(metrics.shares[Stage::Infer])
+        percent(metrics.shares[Stage::Infer as usize])
     )
 }
 
@@ -243,7 +166,7 @@ fn is_detector_limit(metrics: &CaptureMetrics) -> bool {
 
 /// The finding that a stage of the detectors other than the network takes much of their time, or most of the critical path.
 fn on_cpu(metrics: &CaptureMetrics, stage: Stage, why: &str) -> Option<(String, String)> {
-    let (name, share) = (stage.name(), metrics.shares[stage]);
+    let (name, share) = (stage.name(), metrics.shares[stage as usize]);
     let is_large = limits::evidence(metrics, &[stage]).is_some()
         || is_detector_limit(metrics) && share >= LARGE_SHARE;
     is_large.then(|| {
@@ -256,7 +179,7 @@ fn on_cpu(metrics: &CaptureMetrics, stage: Stage, why: &str) -> Option<(String, 
 
 /// The share of its thread's time that a stage of the tracking thread takes, where it is the limit.
 fn track_share(metrics: &CaptureMetrics, stage: Stage) -> Option<String> {
-    let share = metrics.shares[stage];
+    let share = metrics.shares[stage as usize];
     let is_limit = limits::evidence(metrics, &[stage]).is_some() || share >= BOTTLENECK;
     is_limit.then(|| percent(share))
 }

@@ -4,7 +4,7 @@
 use super::*;
 use crate::report::critical_path::InputKind;
 use crate::report::metrics::{
-    Limit, NetworkNotes, Rendering, RunNotes, SecondaryBatches, SourceNotes, StageShares, UnitLoads,
+    Limit, NetworkNotes, Rendering, RunNotes, SecondaryBatches, SourceNotes, UnitLoads,
 };
 use crate::report::on_demand::CoreWait;
 use jetwatch_platform::{Occupancy, Program};
@@ -15,7 +15,7 @@ fn healthy() -> CaptureMetrics {
     CaptureMetrics {
         span_ns: 1_000_000_000,
         gpu_busy: Some(0.82),
-        shares: StageShares::new(|stage| match stage {
+        shares: Stage::ALL.map(|stage| match stage {
             Stage::Source => 0.4,
             Stage::Batch => 0.25,
             Stage::Infer => 0.5,
@@ -124,7 +124,7 @@ const CASES: &[(&str, Change, &str, Change)] = &[
     ),
     (
         "waits_for_sources",
-        |metrics| (metrics.limit, metrics.shares[Stage::Batch]) = (limit(Stage::Input, 0.9, 0.7), 0.7),
+        |metrics| (metrics.limit, metrics.shares[Stage::Batch as usize]) = (limit(Stage::Input, 0.9, 0.7), 0.7),
         "batcher waits for sources: the detectors could take more\n    because input took 90 % of its threads' time, and 70 % of the critical path; 70 % of the detectors'",
         |metrics| (metrics.limit, metrics.input) = (limit(Stage::Input, 0.9, 0.7), InputKind::File),
     ),
@@ -167,9 +167,9 @@ const CASES: &[(&str, Change, &str, Change)] = &[
     ),
     (
         "sources_limit",
-        |metrics| (metrics.limit, metrics.shares[Stage::Batch]) = (limit(Stage::Source, 0.95, 0.7), 0.6),
+        |metrics| (metrics.limit, metrics.shares[Stage::Batch as usize]) = (limit(Stage::Source, 0.95, 0.7), 0.6),
         "receiving images is the limit",
-        |metrics| (metrics.limit, metrics.shares[Stage::Batch]) = (limit(Stage::Infer, 0.95, 0.7), 0.6),
+        |metrics| (metrics.limit, metrics.shares[Stage::Batch as usize]) = (limit(Stage::Infer, 0.95, 0.7), 0.6),
     ),
     (
         "batch_wait_limit",
@@ -192,13 +192,13 @@ const CASES: &[(&str, Change, &str, Change)] = &[
         "12 % of the GPU's time went into kernels that no detector launched, most of it resize from cam:src",
         |metrics| metrics.foreign = 0.005,
     ),
-    ("decode_limit", |metrics| metrics.shares[Stage::Decode] = 0.5, "50 % of the detectors' time", |metrics| metrics.shares[Stage::Decode] = 0.29),
-    ("tensor_limit", |metrics| metrics.shares[Stage::Tensor] = 0.4, "40 % of the detectors' time", |metrics| metrics.shares[Stage::Tensor] = 0.29),
+    ("decode_limit", |metrics| metrics.shares[Stage::Decode as usize] = 0.5, "50 % of the detectors' time", |metrics| metrics.shares[Stage::Decode as usize] = 0.29),
+    ("tensor_limit", |metrics| metrics.shares[Stage::Tensor as usize] = 0.4, "40 % of the detectors' time", |metrics| metrics.shares[Stage::Tensor as usize] = 0.29),
     (
         "too_few_detectors",
-        |metrics| (metrics.gpu_busy, metrics.shares[Stage::Batch], metrics.detectors) = (Some(0.5), 0.05, 1),
+        |metrics| (metrics.gpu_busy, metrics.shares[Stage::Batch as usize], metrics.detectors) = (Some(0.5), 0.05, 1),
         "1 detectors, which waited for frames only 5 %",
-        |metrics| (metrics.gpu_busy, metrics.shares[Stage::Batch], metrics.detectors) = (Some(0.5), 0.05, 4),
+        |metrics| (metrics.gpu_busy, metrics.shares[Stage::Batch as usize], metrics.detectors) = (Some(0.5), 0.05, 4),
     ),
     (
         "launch_limit",
@@ -214,39 +214,39 @@ const CASES: &[(&str, Change, &str, Change)] = &[
         "network_on_dla",
         |metrics| {
             metrics.run.detector = "tensorrt, yolox in int8 (Orin, DLA 0)".to_owned();
-            (metrics.gpu_busy, metrics.shares[Stage::Infer]) = (Some(0.95), 0.9);
+            (metrics.gpu_busy, metrics.shares[Stage::Infer as usize]) = (Some(0.95), 0.9);
         },
         "90 % of the detectors' time went into infer, on tensorrt, yolox in int8 (Orin, DLA 0)",
-        |metrics| metrics.shares[Stage::Infer] = 0.9,
+        |metrics| metrics.shares[Stage::Infer as usize] = 0.9,
     ),
     (
         "network_on_cpu",
-        |metrics| (metrics.gpu_busy, metrics.shares[Stage::Infer]) = (None, 0.9),
+        |metrics| (metrics.gpu_busy, metrics.shares[Stage::Infer as usize]) = (None, 0.9),
         "90 % of the detectors' time went into infer",
-        |metrics| metrics.shares[Stage::Infer] = 0.9,
+        |metrics| metrics.shares[Stage::Infer as usize] = 0.9,
     ),
     (
         "scripted_detector",
         |metrics| {
-            (metrics.gpu_busy, metrics.shares[Stage::Infer]) = (None, 0.9);
+            (metrics.gpu_busy, metrics.shares[Stage::Infer as usize]) = (None, 0.9);
             metrics.run.detector = "scripted, truth".to_owned();
         },
         "the scripted detector is the limit",
-        |metrics| (metrics.gpu_busy, metrics.shares[Stage::Infer]) = (None, 0.9),
+        |metrics| (metrics.gpu_busy, metrics.shares[Stage::Infer as usize]) = (None, 0.9),
     ),
     (
         "network_on_full_cpu",
         |metrics| {
-            (metrics.gpu_busy, metrics.shares[Stage::Infer]) = (None, 0.9);
+            (metrics.gpu_busy, metrics.shares[Stage::Infer as usize]) = (None, 0.9);
             metrics.run.occupancy = Some(occupancy(2, 1.9, 0.0));
         },
         "of 2 allowed cores this program used 1.90, and others 0.00\n    run it on a GPU, use a smaller or INT8 model, or skip frames; more workers do not help",
         |metrics| {
-            (metrics.gpu_busy, metrics.shares[Stage::Infer]) = (None, 0.9);
+            (metrics.gpu_busy, metrics.shares[Stage::Infer as usize]) = (None, 0.9);
             metrics.run.occupancy = Some(occupancy(2, 1.0, 0.0));
         },
     ),
-    ("tracking_limit", |metrics| metrics.shares[Stage::Track] = 0.9, "90 % of its time", |metrics| metrics.shares[Stage::Track] = 0.79),
+    ("tracking_limit", |metrics| metrics.shares[Stage::Track as usize] = 0.9, "90 % of its time", |metrics| metrics.shares[Stage::Track as usize] = 0.79),
     (
         "publishing_waits_for_disk",
         |metrics| {
@@ -258,9 +258,9 @@ const CASES: &[(&str, Change, &str, Change)] = &[
     ),
     (
         "publishing_limit",
-        |metrics| metrics.shares[Stage::Publish] = 0.85,
+        |metrics| metrics.shares[Stage::Publish as usize] = 0.85,
         "85 % of the track thread's time",
-        |metrics| (metrics.shares[Stage::Publish], metrics.disk) = (0.85, 0.5),
+        |metrics| (metrics.shares[Stage::Publish as usize], metrics.disk) = (0.85, 0.5),
     ),
     ("pageable_copies", |metrics| metrics.pageable = (12, 0.02), "12 copies, 2 %", |metrics| metrics.pageable = (12, 0.001)),
     (

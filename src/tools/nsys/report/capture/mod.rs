@@ -158,6 +158,13 @@ pub(crate) struct Call {
     pub thread: ThreadIndex,
 }
 
+impl Call {
+    /// Duration in ns.
+    pub(crate) const fn duration(&self) -> i64 {
+        self.end - self.start
+    }
+}
+
 /// Kind of a GPU operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -188,6 +195,13 @@ pub(crate) struct Operation {
     pub stream: u16,
     /// Kind of operation.
     pub kind: Kind,
+}
+
+impl Operation {
+    /// Duration in ns.
+    pub(crate) const fn duration(&self) -> i64 {
+        self.end - self.start
+    }
 }
 
 /// A CUDA stream: where operations run.
@@ -236,6 +250,16 @@ pub(crate) struct Transfer {
 }
 
 impl Capture {
+    /// The thread with this number.
+    pub(crate) fn thread(&self, index: ThreadIndex) -> &Thread {
+        &self.threads[usize::from(index)]
+    }
+
+    /// The stream that an operation ran on.
+    pub(crate) fn stream(&self, done: &Operation) -> &Stream {
+        &self.streams[usize::from(done.stream)]
+    }
+
     /// The text of a name.
     pub(crate) fn name(&self, name: Name) -> &str {
         &self.names[name as usize]

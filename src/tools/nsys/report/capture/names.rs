@@ -7,8 +7,8 @@ use jetwatch_telemetry::CATEGORY_OF_SOURCE;
 use super::super::ReportError;
 use super::super::interner::Interner;
 use super::super::schema::{Export, STRINGS, THREADS};
+use super::Name;
 use super::fields::for_each_row;
-use super::{Name, ThreadIndex};
 
 /// The texts of `StringIds`, each with its number.
 #[derive(Debug)]
@@ -39,28 +39,6 @@ impl StringTable {
     /// The number of a text, if it exists.
     pub(super) fn find(&self, id: i64) -> Option<Name> {
         self.names.get(&id).copied()
-    }
-}
-
-/// Numbers for threads.
-#[derive(Debug, Default)]
-pub(super) struct Threads(Interner<i64>);
-
-impl Threads {
-    /// The number of a thread; `None` beyond the 65 thousandth.
-    pub(super) fn number(&mut self, global: i64) -> Option<ThreadIndex> {
-        ThreadIndex::try_from(self.0.number(global)).ok()
-    }
-
-    /// The threads in the order of their numbers.
-    pub(super) fn globals(&self) -> &[i64] {
-        &self.0.keys
-    }
-
-    /// Numbers of `other`'s threads here.
-    pub(super) fn merge(&mut self, other: &Self) -> Option<Vec<ThreadIndex>> {
-        let globals = other.globals().iter();
-        globals.map(|global| self.number(*global)).collect()
     }
 }
 

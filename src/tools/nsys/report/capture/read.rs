@@ -7,10 +7,11 @@ use std::thread;
 use foldhash::HashMap;
 
 use super::super::ReportError;
+use super::super::interner::Interner;
 use super::super::schema::{CALLS, COPIES, Export, GRAPHS, KERNELS, NVTX, SETS, TableShape, WAITS};
 use super::super::stages::stage_of_range;
 use super::fields::{Fields, context, for_each_row, kind, small};
-use super::names::{Categories, RangeNames, StringTable, Threads, process_of, system_names};
+use super::names::{Categories, RangeNames, StringTable, process_of, system_names};
 use super::{
     Call, Capture, Kind, Launch, Name, Operation, Range, Stream, Style, Thread, ThreadIndex,
     TimeWindow, Transfer,
@@ -100,15 +101,16 @@ fn assemble(
         range.source = of_category[usize::from(range.source)];
     }
     let mut threads = ranges.threads;
-    let moved = threads
-        .merge(&calls.threads)
-        .ok_or_else(|| too_many(export, "threads"))?;
+    let moved = calls.threads.keys.iter();
+    let moved = moved.map(|global| ThreadIndex::try_from(threads.number(*global)));
+    let moved: Result<Vec<ThreadIndex>, _> = moved.collect();
+    let moved = moved.map_err(|_| too_many(export, "threads"))?;
     for call in calls.calls.iter_mut().chain(&mut calls.waits) {
         call.thread = moved[usize::from(call.thread)];
     }
     let system_names = system_names(export, texts, &names)?;
     let mut by_nvtx = ranges.thread_names;
-    let named = threads.globals().iter().map(|global| Thread {
+    let named = threads.keys.iter().map(|global| Thread {
         global: *global,
         name: (by_nvtx.remove(global))
             .or_else(|| system_names.get(global).cloned())
@@ -157,7 +159,7 @@ struct Source<'a> {
 struct RangesRead {
     ranges: Vec<Range>,
     names: RangeNames,
-    threads: Threads,
+    threads: Interner<i64>,
     domains: HashMap<(i64, i64), String>,
     thread_names: HashMap<i64, String>,
     categories: Categories,
@@ -167,7 +169,7 @@ struct RangesRead {
 struct CallsRead {
     calls: Vec<Call>,
     waits: Vec<Call>,
-    threads: Threads,
+    threads: Interner<i64>,
 }
 
 #[derive(Default)]
@@ -205,9 +207,9 @@ impl Source<'_> {
         })
     }
 
-    fn thread(&self, threads: &mut Threads, global: i64) -> Result<ThreadIndex, ReportError> {
-        let number = threads.number(global);
-        number.ok_or_else(|| too_many(self.export, "threads"))
+    fn thread(&self, threads: &mut Interner<i64>, global: i64) -> Result<ThreadIndex, ReportError> {
+        let number = ThreadIndex::try_from(threads.number(global));
+        number.map_err(|_| too_many(self.export, "threads"))
     }
 
     fn ranges(&self) -> Result<RangesRead, ReportError> {

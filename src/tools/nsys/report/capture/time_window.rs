@@ -85,31 +85,23 @@ pub(crate) fn find_range(export: &Export, wanted: &str) -> Result<TimeWindow, Re
     };
     let broken = |cause| export.database_error(cause);
     let connection = export.connect()?;
-    let text = match (
-        export.has_column(&NVTX, "textId"),
-        export.has_column(&NVTX, "text"),
-    ) {
-        (true, true) => "coalesce(s.value, n.text)",
-        (true, false) => "s.value",
-        (false, true) => "n.text",
-        (false, false) => return Err(export.no_column(&NVTX, "text")),
+    // Columns that not every version has.
+    let column = |name: &'static str| match export.has_column(&NVTX, name) {
+        true => name,
+        false => "NULL",
     };
-    let join_text = if export.has_column(&NVTX, "textId") {
-        "LEFT JOIN StringIds AS s ON s.id = n.textId"
-    } else {
-        ""
-    };
-    let (join_domain, domain) = if export.has_column(&NVTX, "domainId") {
-        (
-            "LEFT JOIN (SELECT DISTINCT domainId, globalTid >> 24 AS process, text FROM NVTX_EVENTS WHERE eventType = 75) AS d \
-             ON d.domainId = n.domainId AND d.process = n.globalTid >> 24",
-            "d.text",
-        )
-    } else {
-        ("", "NULL")
-    };
+    let [own, id, number_of_domain] = ["text", "textId", "domainId"].map(column);
+    if [own, id] == ["NULL"; 2] {
+        return Err(export.no_column(&NVTX, "text"));
+    }
+    let (text, domain) = ("coalesce(s.value, n.own)", "d.own");
+    let ranges = format!(
+        "SELECT start, end, eventType, globalTid >> 24 AS process, {own} AS own, {id} AS id, {number_of_domain} AS domain FROM NVTX_EVENTS"
+    );
     let from = format!(
-        "FROM NVTX_EVENTS AS n {join_text} {join_domain} WHERE n.eventType IN (59, 60, 70, 71)"
+        "FROM ({ranges}) AS n LEFT JOIN StringIds AS s ON s.id = n.id \
+         LEFT JOIN (SELECT DISTINCT domain, process, own FROM ({ranges}) WHERE eventType = 75) AS d \
+         ON d.domain = n.domain AND d.process = n.process WHERE n.eventType IN (59, 60, 70, 71)"
     );
     let query = format!(
         "SELECT n.start, n.end {from} AND ?1 IN ({text}, {text} || '@' || {domain}, {domain} || ':' || {text}) \

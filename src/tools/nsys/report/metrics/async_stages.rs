@@ -6,10 +6,8 @@ use std::collections::BTreeMap;
 use super::{NetworkNotes, RunNotes};
 use crate::report::capture::Capture;
 use crate::report::critical_path::CriticalPath;
+use crate::report::run_tables::MS;
 use jetwatch_telemetry::{Stage, thread_names};
-
-/// Milliseconds to ns.
-const MS: f64 = 1e6;
 
 /// Costs of a recorded frame.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -82,7 +80,7 @@ impl SecondaryBatches {
             else {
                 continue;
             };
-            let thread = &capture.threads[usize::from(range.thread)];
+            let thread = capture.thread(range.thread);
             let network =
                 thread_names::secondary_network(thread.name.as_deref().unwrap_or_default());
             let (batches, sums) = networks.entry(network).or_default();

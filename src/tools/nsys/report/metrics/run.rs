@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{CaptureMetrics, Limit, Rendering, RunNotes, SecondaryBatches, StageShares, UnitLoads};
+use super::{CaptureMetrics, Limit, Rendering, RunNotes, SecondaryBatches, UnitLoads};
 use crate::report::critical_path::InputKind;
 use crate::report::stages::{DETECTOR_STAGES, Group, SOURCE_STAGES, TRACK_STAGES, limit_beside};
 use jetwatch_telemetry::Stage;
@@ -61,7 +61,7 @@ impl CaptureMetrics {
             Group::Detector | Group::Asynchronous => total(stage) / (run_ms * workers as f64),
         };
         self.span_ns = (run_ms * 1e6) as i64;
-        self.shares = StageShares::new(share);
+        self.shares = Stage::ALL.map(share);
         let on_gpu = Stage::ALL.into_iter().filter(|stage| stage.is_on_gpu());
         // Of a recorded graph only one run in some is timed on the GPU.
         let untimed = count(Stage::Infer) / count(Stage::GpuNetwork).max(1.0);
@@ -71,7 +71,8 @@ impl CaptureMetrics {
         self.units = unit_loads(meta);
         self.decodes_in_hardware =
             count(Stage::VideoDecodeStay) > 0.0 && total(Stage::VideoDecode) <= 0.0;
-        self.input = input_kind(run);
+        let live = notes.sources.iter().filter(|source| source.live).count();
+        self.input = InputKind::new(live, sources - live, sources);
         let longest = |stages: &[Stage]| {
             let stages = stages.iter().copied();
             stages.max_by(|a, b| share(*a).total_cmp(&share(*b)))
@@ -123,17 +124,6 @@ impl Limit {
 fn drops(run: &RunNotes) -> bool {
     const NOTICEABLE: f64 = 0.02;
     run.dropped as f64 > (run.frames + run.dropped) as f64 * NOTICEABLE
-}
-
-/// Where the images come from, if the run states it for all sources.
-fn input_kind(run: &Value) -> InputKind {
-    let sources = run["sources"].as_array().into_iter().flatten();
-    let live: Option<Vec<bool>> = sources.map(|source| source["live"].as_bool()).collect();
-    match live {
-        Some(live) if live.iter().all(|is_live| *is_live) => InputKind::Camera,
-        Some(live) if !live.iter().any(|is_live| *is_live) => InputKind::File,
-        _ => InputKind::Unknown,
-    }
 }
 
 /// Loads of the units of a Jetson, as the benchmark observed them.

@@ -93,7 +93,7 @@ pub(crate) struct StageNotes {
 
 impl RunNotes {
     /// Of the statistics of a run, with what `meta` of a `benchmark.json` adds.
-    pub(super) fn new(run: &Value, meta: &Value) -> Self {
+    pub(crate) fn new(run: &Value, meta: &Value) -> Self {
         let mut notes = Self::deserialize(run).unwrap_or_default();
         if let Some(detector) = meta["versions"]["detector"].as_str() {
             notes.detector = detector.to_owned();

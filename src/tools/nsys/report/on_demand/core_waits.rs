@@ -77,7 +77,7 @@ impl CoreWaits {
         let threads = by_index.into_iter().map(|(index, mut thread)| {
             thread.stage.sort_unstable();
             thread.outside_calls = outside_calls(context, index, &thread.stage);
-            let known = &capture.threads[usize::from(index)];
+            let known = capture.thread(index);
             thread.name = known.title();
             (known.global, thread)
         });

@@ -25,23 +25,23 @@ pub(in crate::report) struct Schedule {
     /// From the first event to the last, in ns.
     span: (i64, i64),
     /// By core number.
-    cores: Vec<Core>,
+    pub(in crate::report) cores: Vec<Core>,
     /// In the order of their first event.
     threads: Vec<Scheduled>,
     /// Names of the threads.
-    titles: Vec<String>,
+    pub(in crate::report) titles: Vec<String>,
 }
 
 #[derive(Debug, Default, Clone)]
-struct Core {
-    number: i64,
+pub(in crate::report) struct Core {
+    pub(in crate::report) number: i64,
     busy: i64,
     /// Times that a thread was put on it.
     switches: u64,
     /// Time of each thread, by index.
     by_thread: HashMap<u32, i64>,
     /// Begin, end, thread and number of events, short ones merged.
-    blocks: Vec<Block>,
+    pub(in crate::report) blocks: Vec<Block>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -58,15 +58,6 @@ struct Scheduled {
     moves: u64,
     /// State in which it was last taken off a core, if the export has it.
     off_state: Option<i64>,
-}
-
-/// A core as a row of the timeline.
-#[derive(Debug)]
-pub(in crate::report) struct CoreRow {
-    /// Its number.
-    pub(in crate::report) number: i64,
-    /// Begin and end in ns of the capture, index of the name, number of events.
-    pub(in crate::report) blocks: Vec<Block>,
 }
 
 impl Schedule {
@@ -114,15 +105,6 @@ impl Schedule {
         let busy: i64 = self.cores.iter().map(|core| core.busy).sum();
         let all = length * self.cores.len().max(1) as f64;
         (self.cores.len(), (1.0 - busy as f64 / all).clamp(0.0, 1.0))
-    }
-
-    /// The cores as rows of a timeline, and the names that their blocks point to.
-    pub(in crate::report) fn core_rows(&self) -> (Vec<CoreRow>, &[String]) {
-        let rows = self.cores.iter().map(|core| CoreRow {
-            number: core.number,
-            blocks: core.blocks.clone(),
-        });
-        (rows.collect(), &self.titles)
     }
 }
 

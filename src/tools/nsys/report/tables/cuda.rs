@@ -2,7 +2,7 @@
 //! GPU operations and CUDA calls: sums by name.
 
 use super::super::capture::{Kind, Operation};
-use super::super::table::{Cell, Table};
+use super::super::table::Table;
 use super::{AnalysisContext, Sums, sums};
 
 /// A function's name without the version that CUDA's runtime appends, such as `_v3020`.
@@ -20,7 +20,7 @@ pub(super) fn function(name: &str) -> &str {
 pub(super) fn api_sum(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
     let calls = capture.calls.iter();
-    let (rows, all) = sums(calls.map(|call| (call.name, call.end - call.start)));
+    let (rows, all) = sums(calls.map(|call| (call.name, call.duration())));
     Table::of("cuda_api_sum", "Calls of CUDA", &rows)
         .times("Num Calls", all)
         .plain("Name", |(name, _)| function(capture.name(*name)))
@@ -37,7 +37,7 @@ pub(super) fn kernels<'a>(
 
 pub(super) fn kernel_sum(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
-    let (rows, all) = sums(kernels(context).map(|done| (done.name, done.end - done.start)));
+    let (rows, all) = sums(kernels(context).map(|done| (done.name, done.duration())));
     Table::of("cuda_gpu_kern_sum", "Kernels", &rows)
         .times("Instances", all)
         .plain("Name", |(name, _)| capture.name(*name))
@@ -47,9 +47,9 @@ pub(super) fn kernel_sum(context: &AnalysisContext<'_>) -> Table {
 pub(super) fn kernel_grid_sum(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
     let (rows, all) =
-        sums(kernels(context).map(|done| ((done.name, done.detail), done.end - done.start)));
+        sums(kernels(context).map(|done| ((done.name, done.detail), done.duration())));
     let launch = |detail: u32| &capture.launches[detail as usize];
-    let three = |[x, y, z]: [i32; 3]| Cell::Text(format!("{x:4} {y:4} {z:4}"));
+    let three = |[x, y, z]: [i32; 3]| format!("{x:4} {y:4} {z:4}");
     Table::of("cuda_gpu_kern_gb_sum", "Kernels by grid and block", &rows)
         .times("Instances", all)
         .plain("GridXYZ", |((_, detail), _)| three(launch(*detail).grid))
@@ -94,7 +94,7 @@ fn memory(context: &AnalysisContext<'_>, value: fn(&Operation, i64) -> i64) -> S
 }
 
 pub(super) fn memory_time_sum(context: &AnalysisContext<'_>) -> Table {
-    let (rows, all) = memory(context, |done, _| done.end - done.start);
+    let (rows, all) = memory(context, |done, _| done.duration());
     let title = "Copies and memory sets by time";
     Table::of("cuda_gpu_mem_time_sum", title, &rows)
         .times("Count", all)

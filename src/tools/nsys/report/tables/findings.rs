@@ -37,12 +37,12 @@ pub(super) fn api_sync(context: &AnalysisContext<'_>) -> Table {
         .iter()
         .filter(|call| waits[call.name as usize])
         .collect();
-    calls.sort_by_key(|call| (Reverse(call.end - call.start), call.start));
-    let thread = |call: &Call| &capture.threads[usize::from(call.thread)];
+    calls.sort_by_key(|call| (Reverse(call.duration()), call.start));
+    let thread = |call: &Call| capture.thread(call.thread);
     let title = "Calls that wait until the GPU is done";
     Table::of("cuda_api_sync", title, &calls)
         .limit(context.rows)
-        .ns("Duration", |call| call.end - call.start)
+        .ns("Duration", |call| call.duration())
         .ns("Start", |call| call.start)
         .plain("PID", |call| thread(call).process())
         .plain("TID", |call| thread(call).number())
@@ -117,25 +117,23 @@ fn transfers<'a>(
         .map(|(done, call)| (done, call, capture.transfers[done.detail as usize]))
         .filter(|(_, call, transfer)| fits(capture.name(call.name), transfer))
         .collect();
-    found.sort_by_key(|(done, ..)| (Reverse(done.end - done.start), done.start));
+    found.sort_by_key(|(done, ..)| (Reverse(done.duration()), done.start));
     found
 }
 
 /// Adds when it was.
 fn time<'a>(table: Columns<'a, Made<'a>>) -> Columns<'a, Made<'a>> {
     table
-        .ns("Duration", |(done, ..)| done.end - done.start)
+        .ns("Duration", |(done, ..)| done.duration())
         .ns("Start", |(done, ..)| done.start)
 }
 
 /// Adds size, place and function.
 fn place<'a>(table: Columns<'a, Made<'a>>, capture: &'a Capture) -> Columns<'a, Made<'a>> {
-    let stream = |done: &Operation| &capture.streams[usize::from(done.stream)];
+    let stream = |done: &Operation| capture.stream(done);
     table
         .bytes("Bytes", |(.., transfer)| transfer.bytes)
-        .plain("PID", |(_, call, _)| {
-            capture.threads[usize::from(call.thread)].process()
-        })
+        .plain("PID", |(_, call, _)| capture.thread(call.thread).process())
         .plain("Device ID", move |(done, ..)| stream(done).device)
         .plain("Context ID", |(.., transfer)| transfer.context)
         .plain("Stream ID", move |(done, ..)| stream(done).number)

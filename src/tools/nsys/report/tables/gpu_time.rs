@@ -59,7 +59,7 @@ pub(crate) fn busy_times(capture: &Capture) -> Vec<BusyTimes> {
     let mut order: Vec<u32> = (0..capture.operations.len() as u32).collect();
     let key = |at: u32| {
         let done = &capture.operations[at as usize];
-        let stream = &capture.streams[usize::from(done.stream)];
+        let stream = capture.stream(done);
         (stream.process, stream.device)
     };
     // Nearly in order already, which a stable sort makes use of.
@@ -74,7 +74,7 @@ pub(crate) fn busy_times(capture: &Capture) -> Vec<BusyTimes> {
             }
         }
         let first = &capture.operations[operations[0] as usize];
-        let stream = &capture.streams[usize::from(first.stream)];
+        let stream = capture.stream(first);
         BusyTimes {
             process: stream.process_number(),
             device: stream.device,

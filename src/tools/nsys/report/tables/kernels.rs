@@ -16,14 +16,14 @@ const BINS: usize = 10;
 /// Bins of equal ratio between the shortest and the longest time of each kernel, the kernel with the most time first. Empty bins
 /// are left out.
 pub(super) fn histogram(context: &AnalysisContext<'_>) -> Table {
-    let (sums, _) = sums(kernels(context).map(|done| (done.name, done.end - done.start)));
+    let (sums, _) = sums(kernels(context).map(|done| (done.name, done.duration())));
     let mut bins: HashMap<Name, (Vec<i64>, [u64; BINS])> = sums
         .iter()
         .map(|(name, spread)| (*name, (edges(spread.min, spread.max), [0; BINS])))
         .collect();
     for done in kernels(context) {
         if let Some((edges, counts)) = bins.get_mut(&done.name) {
-            counts[bin(edges, done.end - done.start)] += 1;
+            counts[bin(edges, done.duration())] += 1;
         }
     }
     let mut rows = Vec::new();
@@ -68,7 +68,7 @@ pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
     let kernels: Vec<&Operation> = kernels(context).collect();
     let paces = pace::paces(kernels.len(), |at| {
         let done = kernels[at];
-        let stream = &capture.streams[usize::from(done.stream)];
+        let stream = capture.stream(done);
         Instance {
             key: (done.name, stream.process_number(), stream.device),
             start: done.start,
@@ -99,7 +99,7 @@ pub(super) fn ncu_command(context: &AnalysisContext<'_>) -> Table {
     };
     let command = capture.command.as_deref();
     let command = command.unwrap_or("jetwatch run --config FILE");
-    let (mut sums, all) = sums(kernels(context).map(|done| (done.name, done.end - done.start)));
+    let (mut sums, all) = sums(kernels(context).map(|done| (done.name, done.duration())));
     sums.truncate(1);
     let base = |name: Name| base_name(capture.name(name));
     let measure = |(name, _): &(Name, _)| {

@@ -10,7 +10,6 @@ mod path_calls;
 mod projected;
 mod ranges;
 mod thread_calls;
-mod waits;
 
 use std::cell::{OnceCell, RefCell};
 use std::cmp::Reverse;
@@ -25,7 +24,7 @@ use super::schema::{
     CALLS, COPIES, Export, GPU_METRIC_NAMES, GPU_METRICS, GRAPHS, KERNELS, NVTX, SAMPLE_FRAMES,
     SAMPLES, SCHEDULING, SETS, TableShape, WAITS,
 };
-use super::summary_stats::{SummaryStats, share_of, stats_by_key};
+use super::summary_stats::{SummaryStats, group_by_key, share_of};
 use super::table::{Columns, Table};
 
 pub(super) use findings::{is_pageable_async, is_sync_copy};
@@ -173,8 +172,8 @@ pub(crate) const TABLES: &[Builder] = &[
     table("cuda_memset_sync", "Synchronous memory sets of pinned or managed memory", &[&[&SETS], &[&CALLS]], Make::OfCapture(findings::sets_sync)),
     table("gpu_gaps", "Idle times of a GPU, the longest first", &[OPERATIONS], Make::OfCapture(gpu_time::gaps)),
     table("gpu_time_util", "Share of the time in which a GPU was busy, in 30 parts of the capture", &[OPERATIONS], Make::OfCapture(gpu_time::utilization)),
-    table("osrt_sum", "Calls of the operating system's libraries by function", &[&[&WAITS]], Make::OfCapture(waits::sum)),
-    table("osrt_waits", "Waits in the operating system's libraries by thread and function", &[&[&WAITS]], Make::OfCapture(waits::by_thread)),
+    table("osrt_sum", "Calls of the operating system's libraries by function", &[&[&WAITS]], Make::OfCapture(ranges::waits)),
+    table("osrt_waits", "Waits in the operating system's libraries by thread and function", &[&[&WAITS]], Make::OfCapture(ranges::waits_by_thread)),
     table("cpu_cores", "CPU cores: time with a traced thread, and idle time", &[&[&SCHEDULING]], Make::OfExport(|data| Ok(scheduling::cores(data.schedule()?)))),
     table("cpu_threads", "Threads: time on a CPU core, and time off it", &[&[&SCHEDULING]], Make::OfExport(|data| Ok(scheduling::threads(data.schedule()?, data.rows)))),
     table("cpu_functions", "Hot functions of call stack samples, by group of threads: self and total time", &[&[&SAMPLES], &[&SAMPLE_FRAMES]], Make::OfExport(samples::functions)),
@@ -187,7 +186,9 @@ type Sums<K> = (Vec<(K, SummaryStats)>, i64);
 
 /// The statistics of the values of each key, the greatest sum first. `rows` is iterated twice.
 fn sums<K: Hash + Eq + Clone>(rows: impl Iterator<Item = (K, i64)> + Clone) -> Sums<K> {
-    let mut found = stats_by_key(rows);
+    let found = group_by_key(rows, SummaryStats::from_values).into_iter();
+    let found = found.filter_map(|(key, stats)| Some((key, stats?)));
+    let mut found: Vec<(K, SummaryStats)> = found.collect();
     found.sort_by_key(|(_, stats)| Reverse(stats.total));
     let all = found.iter().map(|(_, stats)| stats.total).sum();
     (found, all)

@@ -77,9 +77,7 @@ pub(super) fn of_ranges<'a>(
 ) -> Columns<'a, Pace<(Name, ThreadIndex)>> {
     table
         .plain("Range", |pace| capture.name(pace.key.0))
-        .plain("Thread", |pace| {
-            capture.threads[usize::from(pace.key.1)].title()
-        })
+        .plain("Thread", |pace| capture.thread(pace.key.1).title())
         .with(numbers)
 }
 

@@ -66,9 +66,7 @@ pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
         .ns("Avg", |((_, call), sum)| {
             call.map(|_| sum.ns as f64 / sum.calls.max(1) as f64)
         })
-        .plain("Thread", |((thread, _), _)| {
-            capture.threads[usize::from(*thread)].title()
-        })
+        .plain("Thread", |((thread, _), _)| capture.thread(*thread).title())
         .plain("Kind", |((_, call), _)| match call {
             Some((CallKind::Cuda, _)) => "CUDA",
             Some((CallKind::System, _)) => "OS",

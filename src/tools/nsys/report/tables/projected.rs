@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use super::super::capture::Name;
 use super::super::gpu_projection::NO_RANGE;
+use super::super::summary_stats::SummaryStats;
 use super::super::table::Table;
 use super::pace::{self, Instance};
 use super::{AnalysisContext, sums};
@@ -34,9 +35,8 @@ pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
         totals.children += u64::from(projected.children);
     }
     let times = projections.iter();
-    let (rows, _) =
-        sums(times.map(|projected| (key(projected.range), projected.end - projected.start)));
-    let mean = |sum: u64, count: u64| sum as f64 / count as f64;
+    let (rows, _) = sums(times.map(|it| (key(it.range), it.duration())));
+    let mean = |sum: u64, times: &SummaryStats| sum as f64 / times.count as f64;
     let title = "NVTX ranges projected onto the GPU";
     Table::of("nvtx_gpu_proj_sum", title, &rows)
         .plain("Range", |(key, _)| capture.name(key.0))
@@ -50,15 +50,9 @@ pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
         .ns("Proj Max", |(_, times)| times.max)
         .ns("Proj StdDev", |(_, times)| times.deviation)
         .plain("Total GPU Ops", |(key, _)| totals[key].operations)
-        .plain("Avg GPU Ops", |(key, times)| {
-            mean(totals[key].operations, times.count)
-        })
-        .plain("Avg Range Lvl", |(key, times)| {
-            mean(totals[key].levels, times.count)
-        })
-        .plain("Avg Num Child", |(key, times)| {
-            mean(totals[key].children, times.count)
-        })
+        .plain("Avg GPU Ops", |(key, it)| mean(totals[key].operations, it))
+        .plain("Avg Range Lvl", |(key, it)| mean(totals[key].levels, it))
+        .plain("Avg Num Child", |(key, it)| mean(totals[key].children, it))
         .build()
 }
 
@@ -73,16 +67,14 @@ pub(super) fn trace(context: &AnalysisContext<'_>) -> Table {
     });
     let projected = |at: &u32| &projections[*at as usize];
     let range = |at: &u32| &capture.ranges[projected(at).range as usize];
-    let thread = |at: &u32| &capture.threads[usize::from(range(at).thread)];
+    let thread = |at: &u32| capture.thread(range(at).thread);
     let number = |range: u32| i64::from(capture.ranges[range as usize].row);
     let title = "NVTX ranges projected onto the GPU, each";
     Table::of("nvtx_gpu_proj_trace", title, &order)
         .limit(context.rows)
         .plain("Name", |at| capture.name(range(at).name))
         .ns("Projected Start", |at| projected(at).start)
-        .ns("Projected Duration", |at| {
-            projected(at).end - projected(at).start
-        })
+        .ns("Projected Duration", |at| projected(at).duration())
         .ns("Orig Start", |at| range(at).start)
         .ns("Orig Duration", |at| range(at).duration())
         .plain("Style", |at| range(at).style.label())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! NVTX ranges on the CPU: sums by name, and the intervals between them.
+//! NVTX ranges on the CPU and calls of the operating system's libraries: sums by name, and the intervals between ranges.
 
 use super::super::capture::Style;
 use super::super::table::Table;
@@ -83,5 +83,31 @@ pub(super) fn by_source(context: &AnalysisContext<'_>) -> Table {
         })
         .times("Instances", all)
         .plain("Range", |((_, name), _)| capture.name(*name))
+        .build()
+}
+
+pub(super) fn waits(context: &AnalysisContext<'_>) -> Table {
+    let capture = context.capture;
+    let waits = capture.waits.iter();
+    let (rows, all) = sums(waits.map(|wait| (wait.name, wait.duration())));
+    let title = "Calls of the operating system's libraries";
+    Table::of("osrt_sum", title, &rows)
+        .times("Num Calls", all)
+        .plain("Name", |(name, _)| capture.name(*name))
+        .build()
+}
+
+pub(super) fn waits_by_thread(context: &AnalysisContext<'_>) -> Table {
+    let capture = context.capture;
+    let (from, until) = capture.span().unwrap_or_default();
+    let waits = capture.waits.iter();
+    let (rows, _) = sums(waits.map(|wait| ((wait.thread, wait.name), wait.duration())));
+    let title =
+        "Waits of each thread in the operating system's libraries, as shares of the capture";
+    Table::of("osrt_waits", title, &rows)
+        .limit(context.rows)
+        .plain("Thread", |((thread, _), _)| capture.thread(*thread).title())
+        .times("Num Calls", until - from)
+        .plain("Name", |((_, name), _)| capture.name(*name))
         .build()
 }
