@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use jetwatch_telemetry::Stage;
 
-use super::throughput::Gpu;
+use super::trace_stats::Gpu;
 use super::{Batch, LevelStats, Statistics, Times, TraceStats};
 
 /// Name of the root range.

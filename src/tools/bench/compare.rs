@@ -25,70 +25,41 @@ pub(super) const CPU_SPEED: RunSpeed = |run| {
     Some(1e3 / ms)
 };
 
-/// A problem with repeated runs of one configuration.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Noise {
-    /// The first run was an outlier: caches were cold.
-    SlowFirstRun,
-    /// Some runs, numbered from 1, were outliers.
-    Outliers(Vec<usize>),
-    /// The speeds vary by this share of their mean.
-    Varies(f64),
-}
-
-impl Noise {
-    /// Problems with runs at these speeds, in the order of the runs. Fewer than three runs are not checked.
-    pub(crate) fn detect(speeds: &[f64]) -> Vec<Self> {
-        let Some(statistics) = Statistics::from_values(speeds).filter(|found| found.count >= 3)
-        else {
-            return Vec::new();
-        };
-        let distances: Vec<f64> = speeds
-            .iter()
-            .map(|speed| (speed - statistics.median).abs())
-            .collect();
-        let deviation = Statistics::from_values(&distances).map_or(0.0, |found| found.median);
-        // The median absolute deviation is 0 where all runs but one are equal; then any visible distance is an outlier.
-        let deviation = deviation.max(statistics.median.abs() * 1e-3);
-        let is_outlier = |distance: f64| 0.674_490_759 * distance / deviation > OUTLIER;
-        let outliers: Vec<usize> = (1..)
-            .zip(&distances)
-            .filter(|(_, distance)| is_outlier(**distance))
-            .map(|(number, _)| number)
-            .collect();
-        let mut noise = Vec::new();
-        if outliers == [1] && speeds[0] < statistics.median {
-            noise.push(Self::SlowFirstRun);
-        } else if !outliers.is_empty() {
-            noise.push(Self::Outliers(outliers));
-        }
-        let share = statistics.std / statistics.mean;
-        if share > NOISY {
-            noise.push(Self::Varies(share));
-        }
-        noise
+/// Problems with repeated runs of one configuration at these speeds, in the order of the runs. Fewer than three runs are not checked.
+pub(crate) fn noise(speeds: &[f64]) -> Vec<String> {
+    let Some(statistics) = Statistics::from_values(speeds).filter(|found| found.count >= 3) else {
+        return Vec::new();
+    };
+    let distances = speeds.iter().map(|speed| (speed - statistics.median).abs());
+    let distances: Vec<f64> = distances.collect();
+    let deviation = Statistics::from_values(&distances).map_or(0.0, |found| found.median);
+    // The median absolute deviation is 0 where all runs but one are equal; then any visible distance is an outlier.
+    let deviation = deviation.max(statistics.median.abs() * 1e-3);
+    let is_outlier = |distance: f64| 0.674_490_759 * distance / deviation > OUTLIER;
+    let outliers = (1..).zip(&distances);
+    let outliers = outliers.filter(|(_, distance)| is_outlier(**distance));
+    let outliers: Vec<String> = outliers
+        .map(|(number, _)| u32::to_string(&number))
+        .collect();
+    let mut noise = Vec::new();
+    if outliers == ["1"] && speeds[0] < statistics.median {
+        noise.push(
+            "the first run was much slower than the others: something was cold; drop more at the front with --warmup".to_owned(),
+        );
+    } else if !outliers.is_empty() {
+        noise.push(format!(
+            "runs {} are statistical outliers: something else was at work; use a quiet machine, and run again",
+            outliers.join(", ")
+        ));
     }
-
-    /// The warning as text.
-    pub(crate) fn describe(&self) -> String {
-        match self {
-            Self::SlowFirstRun => {
-                "the first run was much slower than the others: something was cold; drop more at the front with --warmup".to_owned()
-            }
-            Self::Outliers(runs) => {
-                let runs: Vec<String> = runs.iter().map(usize::to_string).collect();
-                format!(
-                    "runs {} are statistical outliers: something else was at work; use a quiet machine, and run again",
-                    runs.join(", ")
-                )
-            }
-            Self::Varies(share) => format!(
-                "the speed varies by {:.1} % from run to run; use a quiet machine, hold the clocks (on a Jetson: --maximize-clocks), or measure longer",
-                share * 100.0
-            ),
-        }
+    let share = statistics.std / statistics.mean;
+    if share > NOISY {
+        noise.push(format!(
+            "the speed varies by {:.1} % from run to run; use a quiet machine, hold the clocks (on a Jetson: --maximize-clocks), or measure longer",
+            share * 100.0
+        ));
     }
+    noise
 }
 
 /// Two configurations, run in turns.
@@ -160,20 +131,23 @@ mod tests {
 
     #[test]
     fn stable_runs_give_no_warning() {
-        assert_eq!(Noise::detect(&[100.0, 101.0, 99.0, 100.5, 99.5]), []);
-        assert_eq!(Noise::detect(&[100.0, 10.0]), [], "two are too few");
+        assert!(noise(&[100.0, 101.0, 99.0, 100.5, 99.5]).is_empty());
+        assert!(noise(&[100.0, 10.0]).is_empty(), "two are too few");
     }
 
     #[test]
     fn slow_first_run_and_outliers_are_detected() {
-        let cold = Noise::detect(&[50.0, 100.0, 101.0, 99.0, 100.0, 100.0]);
-        assert_eq!(cold[0], Noise::SlowFirstRun);
-        assert!(matches!(cold[1], Noise::Varies(share) if share > 0.05));
-        let late = Noise::detect(&[100.0, 100.0, 101.0, 40.0, 99.0, 100.0]);
-        assert_eq!(late[0], Noise::Outliers(vec![4]));
+        let cold = noise(&[50.0, 100.0, 101.0, 99.0, 100.0, 100.0]);
+        assert!(cold[0].starts_with("the first run was much slower"));
+        assert!(
+            cold[1].starts_with("the speed varies by 20.3 %"),
+            "{cold:?}"
+        );
+        let late = noise(&[100.0, 100.0, 101.0, 40.0, 99.0, 100.0]);
+        assert!(late[0].starts_with("runs 4 are statistical outliers"));
         // A run above the others is no cold start.
-        let fast = Noise::detect(&[200.0, 100.0, 101.0, 99.0, 100.0, 100.0]);
-        assert_eq!(fast[0], Noise::Outliers(vec![1]));
+        let fast = noise(&[200.0, 100.0, 101.0, 99.0, 100.0, 100.0]);
+        assert!(fast[0].starts_with("runs 1 are statistical outliers"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::BenchOptions;
 use super::detector_only::profile_layers;
-use super::output::write;
+use super::results::write;
 use super::system_info::SystemObserver;
 use jetwatch_config::Config;
 

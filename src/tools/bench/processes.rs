@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use jetwatch_telemetry::StopToken;
 
 use super::cores::{allowed_cores, shares};
-use super::output::{FILE, write};
+use super::results::{FILE, write};
 use super::{BenchOptions, mean};
 
 /// Interval at which the processes are polled.

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The results of a series: what `series.json` holds of each point, and of each of its runs.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::ensure;
-
+use anyhow::{Context, ensure};
+use jetwatch_platform::Occupancy;
+use jetwatch_telemetry::{Latency, StopToken};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::output::write;
 use super::{RunCost, SecondaryResult, Statistics};
-use jetwatch_platform::Occupancy;
-use jetwatch_telemetry::{Latency, StopToken};
 
 /// Results of one point.
 #[derive(Default, Serialize)]
@@ -99,4 +98,35 @@ pub(super) fn check_stop(stop: &StopToken, folder: &Path) -> anyhow::Result<()> 
         folder.display()
     );
     Ok(())
+}
+
+/// The name of the result of one run.
+pub(super) const FILE: &str = "benchmark.json";
+
+/// Creates the folder and writes a test file, so that a run does not fail at its end.
+///
+/// # Errors
+/// The folder is not writable.
+pub fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
+    let trial = folder.join(".trial");
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&trial, ""))
+        .and_then(|()| fs::remove_file(&trial))
+        .with_context(|| {
+            format!(
+                "cannot write to the folder {}; choose another one with --output",
+                folder.display()
+            )
+        })
+}
+
+/// Writes a temporary file first, so that a reader never sees an incomplete file.
+pub(super) fn write(path: &Path, document: &Value) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(document)? + "\n";
+    jetwatch_files::write(path, text.as_bytes()).with_context(|| {
+        format!(
+            "cannot write {}; choose another folder with --output",
+            path.display()
+        )
+    })
 }

@@ -14,7 +14,7 @@ use jetwatch_source::SourceError;
 use jetwatch_telemetry::{LatencyReport, Level, Recorder, StopToken, Trace, process_usage};
 use jetwatch_types::Rate;
 
-use super::output::{FILE, write};
+use super::results::{FILE, write};
 use super::streams::{TrialObserver, copy_sources};
 use super::system_info::SystemObserver;
 use super::{BenchOptions, BenchStage, RunLimit, TraceStats, bench_stage, document};

@@ -11,26 +11,9 @@ use serde_json::Value;
 pub(crate) struct SecondaryResult {
     /// Its name.
     pub name: String,
-    /// Crops inferred per second: crops of a frame times frames per second.
-    pub crops_per_s: f64,
-    /// Crops inferred for each frame.
-    pub crops_per_frame: f64,
-    /// Crops that found its queue full.
-    pub dropped_crops: f64,
-    /// These as a share of all its crops, in percent.
-    pub dropped_percent: f64,
-    /// Configured batch size.
-    pub batch_size: f64,
-    /// Mean crops in a batch.
-    pub mean_batch: f64,
-    /// That as a share of the batch size, in percent.
-    pub fill_percent: f64,
-    /// Mean time from the cut of a crop to the start of its batch, in ms.
-    pub wait_ms: f64,
-    /// Mean time of a batch, in ms.
-    pub infer_ms: f64,
-    /// The batch size for all objects of a frame.
-    pub suggested_batch_size: f64,
+    /// Numbers by their names: see [`SecondaryResult::of_run`].
+    #[serde(flatten)]
+    pub numbers: BTreeMap<&'static str, f64>,
 }
 
 impl SecondaryResult {
@@ -41,26 +24,39 @@ impl SecondaryResult {
         let frames = number(&run["frames"]) + number(&run["warmup_frames"]);
         let fps = number(&document["speed"]["fps"]);
         let networks = run["secondary"].as_array().into_iter().flatten();
-        networks
-            .filter_map(|network| {
-                let get = |key: &str| number(&network[key]);
-                let (crops, dropped) = (get("crops"), get("dropped_crops"));
-                let per_frame = crops / frames.max(1.0);
-                Some(Self {
-                    name: network["name"].as_str()?.to_owned(),
-                    crops_per_s: per_frame * fps,
-                    crops_per_frame: per_frame,
-                    dropped_crops: dropped,
-                    dropped_percent: 100.0 * dropped / (crops + dropped).max(1.0),
-                    batch_size: get("batch_size"),
-                    mean_batch: get("mean_batch"),
-                    fill_percent: 100.0 * get("mean_batch") / get("batch_size").max(1.0),
-                    wait_ms: get("mean_wait_ms"),
-                    infer_ms: get("mean_infer_ms"),
-                    suggested_batch_size: get("suggested_batch_size"),
-                })
+        let results = networks.filter_map(|network| {
+            let get = |key: &str| number(&network[key]);
+            let (crops, dropped) = (get("crops"), get("dropped_crops"));
+            let per_frame = crops / frames.max(1.0);
+            let numbers = [
+                // Crops inferred for each frame, times frames per second.
+                ("crops_per_s", per_frame * fps),
+                ("crops_per_frame", per_frame),
+                // Crops that found its queue full, and these as a share of all.
+                ("dropped_crops", dropped),
+                (
+                    "dropped_percent",
+                    100.0 * dropped / (crops + dropped).max(1.0),
+                ),
+                ("batch_size", get("batch_size")),
+                ("mean_batch", get("mean_batch")),
+                (
+                    "fill_percent",
+                    100.0 * get("mean_batch") / get("batch_size").max(1.0),
+                ),
+                // From the cut of a crop to the start of its batch.
+                ("wait_ms", get("mean_wait_ms")),
+                ("infer_ms", get("mean_infer_ms")),
+                // For all objects of a frame.
+                ("suggested_batch_size", get("suggested_batch_size")),
+            ];
+            let name = network["name"].as_str()?.to_owned();
+            Some(Self {
+                name,
+                numbers: numbers.into(),
             })
-            .collect()
+        });
+        results.collect()
     }
 
     /// The means over runs, by network.
@@ -69,26 +65,17 @@ impl SecondaryResult {
         for result in runs.flatten() {
             all.entry(&result.name).or_default().push(result);
         }
-        all.into_iter()
-            .map(|(name, results)| {
-                let mean = |number: fn(&Self) -> f64| {
-                    results.iter().map(|result| number(result)).sum::<f64>() / results.len() as f64
-                };
-                Self {
-                    name: name.to_owned(),
-                    crops_per_s: mean(|r| r.crops_per_s),
-                    crops_per_frame: mean(|r| r.crops_per_frame),
-                    dropped_crops: mean(|r| r.dropped_crops),
-                    dropped_percent: mean(|r| r.dropped_percent),
-                    batch_size: mean(|r| r.batch_size),
-                    mean_batch: mean(|r| r.mean_batch),
-                    fill_percent: mean(|r| r.fill_percent),
-                    wait_ms: mean(|r| r.wait_ms),
-                    infer_ms: mean(|r| r.infer_ms),
-                    suggested_batch_size: mean(|r| r.suggested_batch_size),
-                }
-            })
-            .collect()
+        let means = all.into_iter().map(|(name, results)| {
+            let mean =
+                |key| results.iter().map(|it| it.numbers[key]).sum::<f64>() / results.len() as f64;
+            let keys = results[0].numbers.keys();
+            let numbers = keys.map(|key| (*key, mean(key))).collect();
+            Self {
+                name: name.to_owned(),
+                numbers,
+            }
+        });
+        means.collect()
     }
 }
 
@@ -100,8 +87,11 @@ pub(super) fn secondary_results<'d>(
     let processes = all.len() as f64;
     let mut joined = SecondaryResult::mean(all.iter().map(Vec::as_slice));
     for result in &mut joined {
-        result.crops_per_s *= processes;
-        result.dropped_crops *= processes;
+        for (key, number) in &mut result.numbers {
+            if ["crops_per_s", "dropped_crops"].contains(key) {
+                *number *= processes;
+            }
+        }
     }
     joined
 }
@@ -122,12 +112,24 @@ mod tests {
     fn crops_drops_and_fill_are_computed() {
         let found = SecondaryResult::of_run(&document(300, 100));
         let network = &found[0];
-        assert_eq!((network.crops_per_frame, network.crops_per_s), (3.0, 60.0));
         assert_eq!(
-            (network.dropped_crops, network.dropped_percent),
+            (
+                network.numbers["crops_per_frame"],
+                network.numbers["crops_per_s"]
+            ),
+            (3.0, 60.0)
+        );
+        assert_eq!(
+            (
+                network.numbers["dropped_crops"],
+                network.numbers["dropped_percent"]
+            ),
             (100.0, 25.0)
         );
-        assert_eq!((network.fill_percent, network.wait_ms), (75.0, 2.5));
+        assert_eq!(
+            (network.numbers["fill_percent"], network.numbers["wait_ms"]),
+            (75.0, 2.5)
+        );
         assert_eq!(SecondaryResult::of_run(&json!({})), []);
     }
 
@@ -136,11 +138,20 @@ mod tests {
         let documents = [document(300, 100), document(100, 0)];
         let joined = secondary_results(documents.iter());
         assert_eq!(
-            (joined[0].crops_per_s, joined[0].dropped_crops),
+            (
+                joined[0].numbers["crops_per_s"],
+                joined[0].numbers["dropped_crops"]
+            ),
             (80.0, 100.0)
         );
         let runs = documents.each_ref().map(SecondaryResult::of_run);
         let mean = SecondaryResult::mean(runs.iter().map(Vec::as_slice));
-        assert_eq!((mean[0].crops_per_s, mean[0].dropped_crops), (40.0, 50.0));
+        assert_eq!(
+            (
+                mean[0].numbers["crops_per_s"],
+                mean[0].numbers["dropped_crops"]
+            ),
+            (40.0, 50.0)
+        );
     }
 }

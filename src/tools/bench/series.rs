@@ -8,23 +8,20 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use jetwatch_telemetry::StopToken;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use jetwatch_telemetry::StopToken;
-
 use super::best_point::{self, disturbance};
-use super::compare::{CPU_SPEED, RunSpeed, SPEED};
+use super::compare::{CPU_SPEED, RunSpeed, SPEED, noise};
 use super::cores::{check_gpus, gpu_count};
-use super::file_labels::{file_labels, plain};
 use super::processes::{MakeCommand, Point};
 use super::results::{PointResult, RunResult, SeriesResult, check_stop};
 use super::run::Speed;
 use super::secondary::{SecondaryResult, secondary_results};
-use super::stream_series::run_streams;
-use super::streams::copy_sources;
+use super::streams::{copy_sources, run_streams};
 use super::system_info::machine_of;
-use super::{BenchOptions, Comparison, Noise, RunCost, Statistics, ablation, cartesian};
+use super::{BenchOptions, Comparison, RunCost, Statistics, ablation, cartesian};
 
 /// All runs of this call.
 pub struct RunPlan<'a> {
@@ -266,13 +263,36 @@ fn summarize((point, runs): (&Point, Vec<RunResult>)) -> PointResult {
             .iter()
             .map(|(key, value)| format!("{key}={value}"))
             .collect(),
-        warnings: Noise::detect(&fps).iter().map(Noise::describe).collect(),
+        warnings: noise(&fps),
         fps_interval_95: best_point::interval(&runs),
         fps: Statistics::from_values(&fps),
         inference_fps: Statistics::from_values(&inference),
         secondary: SecondaryResult::mean(runs.iter().map(|run| run.secondary.as_slice())),
         runs,
     }
+}
+
+/// Names of two configuration files, as folders and in tables: their names without extension, or with the folders above them
+/// where these are the same.
+pub(super) fn file_labels(files: [&Path; 2]) -> [String; 2] {
+    let tail = |path: &Path, length: usize| {
+        let path = path.with_extension("");
+        let parts: Vec<String> = path
+            .iter()
+            .map(|part| plain(&part.to_string_lossy()))
+            .collect();
+        parts[parts.len().saturating_sub(length)..].join("_")
+    };
+    let longest = files.map(|file| file.iter().count()).into_iter().max();
+    let labels = (1..=longest.unwrap_or(0)).map(|length| files.map(|file| tail(file, length)));
+    let mut distinct =
+        labels.filter(|[one, other]| one != other && !one.is_empty() && !other.is_empty());
+    distinct.next().unwrap_or(["a", "b"].map(str::to_owned))
+}
+
+/// `text` as the name of a folder.
+pub(super) fn plain(text: &str) -> String {
+    text.replace(|c: char| !c.is_alphanumeric() && !"=,._-".contains(c), "_")
 }
 
 #[cfg(test)]
@@ -285,5 +305,17 @@ mod tests {
         assert_eq!(point_name(&settings), "a.b=1,uri=x:/y z");
         assert_eq!(plain(&point_name(&settings)), "a.b=1,uri=x__y_z");
         assert_eq!(plain(&point_name(&[])), "");
+    }
+
+    #[test]
+    fn compared_files_are_named_by_what_differs() {
+        for (files, wanted) in [
+            (["a/now.yaml", "b/new one.yaml"], ["now", "new_one"]),
+            (["old/box.yaml", "new/box.yaml"], ["old_box", "new_box"]),
+            (["box.yaml", "box.yaml"], ["a", "b"]),
+            (["box.yaml", "../box.yaml"], ["box", ".._box"]),
+        ] {
+            assert_eq!(file_labels(files.map(Path::new)), wanted);
+        }
     }
 }

@@ -5,7 +5,7 @@ use jetwatch_nsys::report::Finding;
 use jetwatch_platform::Occupancy;
 
 use super::Trial;
-use crate::streams::StreamFit;
+use super::search::StreamFit;
 
 /// A line about one trial.
 pub(super) fn trial(trial: &Trial) -> String {
