@@ -170,32 +170,18 @@ pub(crate) fn project(
 /// Calls with the operations that they made, by thread, begin and correlation id. An operation whose process is not known
 /// belongs to every call of its id.
 pub(crate) fn pairs(capture: &Capture) -> Vec<(u32, u32)> {
-    let mut processes: Vec<i64> = capture
-        .streams
-        .iter()
-        .filter_map(|stream| stream.process)
-        .collect();
-    processes.sort_unstable();
-    processes.dedup();
     // Where one stream's process is not known, none is compared.
-    let is_known = capture
+    let is_known = capture.streams.iter().all(|it| it.process.is_some());
+    let process = |global: Option<i64>| global.filter(|_| is_known);
+    let threads = capture.threads.iter();
+    let of_thread: Vec<Option<i64>> = threads
+        .map(|it| process(Some(it.global_process())))
+        .collect();
+    let of_stream: Vec<Option<i64>> = capture
         .streams
         .iter()
-        .all(|stream| stream.process.is_some());
-    let number = |global: Option<i64>| {
-        let at = global.and_then(|global| processes.binary_search(&global).ok());
-        if is_known {
-            at.unwrap_or(usize::MAX)
-        } else {
-            0
-        }
-    };
-    let threads = capture.threads.iter();
-    let of_thread: Vec<usize> = threads
-        .map(|thread| number(Some(thread.global_process())))
+        .map(|it| process(it.process))
         .collect();
-    let streams = capture.streams.iter();
-    let of_stream: Vec<usize> = streams.map(|stream| number(stream.process)).collect();
     let call_key = |at: &u32| {
         let call = &capture.calls[*at as usize];
         (of_thread[usize::from(call.thread)], call.correlation)

@@ -15,6 +15,10 @@ use super::table::Table;
 /// Measured layers.
 #[derive(Debug, Deserialize)]
 pub(super) struct Layers {
+    #[serde(default)]
+    runs: u64,
+    #[serde(default)]
+    mean_ms: f64,
     layers: Vec<Layer>,
     #[serde(default)]
     meta: Meta,
@@ -137,8 +141,49 @@ impl Layers {
     }
 }
 
+/// A `layers.json` in lines above its tables; empty if it is none.
+#[must_use]
+pub fn layers_summary(document: &Value) -> String {
+    let Ok(found) = Layers::deserialize(document) else {
+        return String::new();
+    };
+    let detector = found.meta.versions.detector.iter();
+    let mut lines: Vec<String> = detector.map(|it| format!("Detector:  {it}")).collect();
+    lines.push(format!(
+        "Layers:    {}, {:.3} ms for one frame, mean of {} runs",
+        found.layers.len(),
+        found.mean_ms,
+        found.runs
+    ));
+    type Key = fn(&Layer) -> &str;
+    let keys: [(&str, Key); 3] = [
+        ("Precision:", |layer| &layer.precision),
+        ("Device:", |layer| &layer.device),
+        ("Type:", |layer| &layer.kind),
+    ];
+    for (title, key) in keys {
+        let mut shares: BTreeMap<&str, f64> = BTreeMap::new();
+        for layer in &found.layers {
+            *shares.entry(key(layer)).or_default() += layer.share;
+        }
+        let mut shares: Vec<(&str, f64)> = shares.into_iter().collect();
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let named = shares.iter().take(6).map(|(name, share)| {
+            let name = if name.is_empty() { "unknown" } else { name };
+            format!("{name} {:.1} %", share * 100.0)
+        });
+        lines.push(format!(
+            "{title:<11}{}",
+            named.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    lines.join("\n")
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn of(json: &str) -> Value {
@@ -179,5 +224,27 @@ mod tests {
             error.to_string().contains("its layers have another form"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn precisions_devices_and_types_are_summed() {
+        let mut layers = vec![
+            json!({"layer": "stem + relu", "type": "CaskConvolution", "precision": "int8", "device": "GPU", "runs": 7, "mean_ms": 0.6, "share": 0.6}),
+        ];
+        layers.extend((0..80).map(|at| {
+            json!({"layer": format!("l{at}"), "type": "", "precision": "fp16", "device": "DLA", "runs": 7, "mean_ms": 0.005, "share": 0.005})
+        }));
+        let document = json!({"runs": 7, "mean_ms": 1.0, "layers": layers});
+        let text = layers_summary(&document);
+        assert!(
+            text.starts_with("Layers:    81, 1.000 ms for one frame, mean of 7 runs\n"),
+            "{text}"
+        );
+        for line in [
+            "Precision: int8 60.0 %, fp16 40.0 %\n",
+            "Device:    GPU 60.0 %, DLA 40.0 %\n",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
     }
 }

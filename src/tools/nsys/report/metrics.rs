@@ -232,17 +232,10 @@ fn source_threads(capture: &Capture) -> Vec<bool> {
 
 /// The thread that publishes and was in calls that write for most of the time: its share, and its name.
 fn disk(capture: &Capture, span_ns: i64) -> (f64, String) {
-    let writes: Vec<bool> = capture
-        .names
-        .iter()
-        .map(|name| DISK_CALLS.contains(&name.as_str()))
-        .collect();
+    let writes = capture.names_that(|name| DISK_CALLS.contains(&name));
     let mut sums = vec![0; capture.threads.len()];
-    for wait in capture
-        .waits
-        .iter()
-        .filter(|wait| writes[wait.name as usize])
-    {
+    let waits = capture.waits.iter();
+    for wait in waits.filter(|wait| writes[wait.name as usize]) {
         sums[usize::from(wait.thread)] += wait.duration();
     }
     let publishing = capture.threads.iter().zip(sums).filter(|(thread, _)| {
@@ -265,11 +258,8 @@ fn launching(context: &AnalysisContext<'_>) -> f64 {
     for range in &capture.ranges {
         infers[usize::from(range.thread)] |= capture.stage(range) == Some(Stage::Infer);
     }
-    let launches: Vec<bool> = capture
-        .names
-        .iter()
-        .map(|name| name.starts_with("cudaLaunch") || name.starts_with("cuLaunch"))
-        .collect();
+    let launches =
+        capture.names_that(|name| name.starts_with("cudaLaunch") || name.starts_with("cuLaunch"));
     let sum: i64 = capture
         .calls
         .iter()

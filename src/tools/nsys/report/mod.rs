@@ -39,4 +39,5 @@ pub use benchmark::{run_findings, run_limit};
 pub use error::ReportError;
 pub use html::page;
 pub use input_files::{find_reports, titles};
+pub use layers_json::layers_summary;
 pub use summary::{PROFILE_KEY, ReportSummary};

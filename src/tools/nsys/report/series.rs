@@ -306,30 +306,21 @@ impl Series {
     fn read_streams(&mut self, streams: &Value) {
         let trials = list(&streams["trials"]);
         let mut by_count: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
+        let streams_of = count("/streams");
         for trial in trials {
-            by_count
-                .entry(count("/streams")(trial))
-                .or_default()
-                .push(trial);
+            by_count.entry(streams_of(trial)).or_default().push(trial);
         }
         let rows: Vec<(u64, Vec<&Value>)> = by_count.into_iter().collect();
-        let sum = |own: &[&Value], key: &str| {
-            own.iter()
-                .filter_map(|trial| trial[key].as_f64())
-                .sum::<f64>()
-        };
+        let sum = |own: &[&Value], key: &str| numbers(own, key).sum::<f64>();
         let mean = |own: &[&Value], key: &str| sum(own, key) / own.len().max(1) as f64;
+        let passed = |own: &[&Value]| own.iter().filter(|it| it["has_kept_up"] == true).count();
         let lost = |own: &[&Value]| {
             100.0 * (sum(own, "dropped") + sum(own, "late")) / sum(own, "received").max(1.0)
         };
         let table = Table::of("stream_counts", "Trials by number of streams", &rows)
             .plain("Streams", |(count, _)| *count)
             .plain("Trials Without Drops", |(_, own)| {
-                let passed = own
-                    .iter()
-                    .filter(|trial| trial["has_kept_up"] == true)
-                    .count();
-                format!("{passed} of {}", own.len())
+                format!("{} of {}", passed(own), own.len())
             })
             .plain("Frames/s", |(_, own)| mean(own, "fps"))
             .plain("Dropped", |(_, own)| sum(own, "dropped") as u64)
@@ -337,10 +328,7 @@ impl Series {
             .plain("Latency, ms", |(_, own)| mean(own, "latency_median_ms"))
             .plain("95 %, ms", |(_, own)| mean(own, "latency_p95_ms"))
             .plain("Longest, ms", |(_, own)| {
-                let longest = own
-                    .iter()
-                    .filter_map(|trial| trial["latency_max_ms"].as_f64());
-                longest.reduce(f64::max)
+                numbers(own, "latency_max_ms").reduce(f64::max)
             })
             .percent("CPU of Others", |(_, own)| {
                 let shares = own.iter().filter_map(|trial| foreign_share(trial));
@@ -453,6 +441,11 @@ fn count(place: &'static str) -> impl Fn(&Value) -> u64 + Copy {
         let found = value.pointer(place).and_then(Value::as_u64);
         found.unwrap_or(0)
     }
+}
+
+/// A number of each trial that has it.
+fn numbers<'v>(trials: &'v [&Value], key: &'v str) -> impl Iterator<Item = f64> + 'v {
+    trials.iter().filter_map(move |trial| trial[key].as_f64())
 }
 
 fn list(value: &Value) -> &[Value] {

@@ -265,6 +265,11 @@ impl Capture {
         &self.names[name as usize]
     }
 
+    /// Of each name whether it fits.
+    pub(crate) fn names_that(&self, fits: impl Fn(&str) -> bool) -> Vec<bool> {
+        self.names.iter().map(|name| fits(name)).collect()
+    }
+
     /// The stage that a range is of.
     pub(crate) fn stage(&self, range: &Range) -> Option<Stage> {
         self.stages[range.name as usize]

@@ -161,17 +161,10 @@ impl<'a> Steps<'a> {
         busiest
     }
 
-    /// The name of the thread of a step.
+    /// The name of the thread of these steps.
     pub(super) fn thread_name(&self, thread: &[(u32, Stage)]) -> &str {
-        let range = thread
-            .first()
-            .map(|(range, _)| &self.capture.ranges[*range as usize]);
-        range
-            .and_then(|range| {
-                self.capture.threads[usize::from(range.thread)]
-                    .name
-                    .as_deref()
-            })
-            .unwrap_or_default()
+        let range = &self.capture.ranges[thread[0].0 as usize];
+        let name = &self.capture.thread(range.thread).name;
+        name.as_deref().unwrap_or_default()
     }
 }

@@ -113,17 +113,12 @@ impl<'a> Walk<'a> {
 
     /// Adds the path that ends with the last step of the given stages; returns its parts, the latest first.
     pub(super) fn walk_back_from_last(mut self, stages: &'static [Stage]) -> Vec<Segment> {
-        self.walk(stages);
-        self.segments
-    }
-
-    fn walk(&mut self, stages: &'static [Stage]) {
         let last = self
             .steps
             .places(stages)
             .map(|(step, place)| (step.end, place));
         let Some((mut cursor, mut place)) = last.max() else {
-            return;
+            return self.segments;
         };
         // Each step is met a few times at most; more means that the times contradict each other.
         let most = 4 * self.steps.threads.iter().map(Vec::len).sum::<usize>() + 16;
@@ -152,10 +147,11 @@ impl<'a> Walk<'a> {
                 }
             };
             let Some(Released { place: next, at }) = released else {
-                return;
+                break;
             };
             (cursor, place) = (at, next);
         }
+        self.segments
     }
 
     /// Adds what a source's thread did from `from` until it passed a frame on.

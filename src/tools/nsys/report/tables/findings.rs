@@ -27,16 +27,9 @@ pub(in crate::report) fn waits_for_gpu(name: &str) -> bool {
 
 pub(super) fn api_sync(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
-    let waits: Vec<bool> = capture
-        .names
-        .iter()
-        .map(|name| waits_for_gpu(name))
-        .collect();
-    let mut calls: Vec<&Call> = capture
-        .calls
-        .iter()
-        .filter(|call| waits[call.name as usize])
-        .collect();
+    let waits = capture.names_that(waits_for_gpu);
+    let calls = capture.calls.iter();
+    let mut calls: Vec<&Call> = calls.filter(|call| waits[call.name as usize]).collect();
     calls.sort_by_key(|call| (Reverse(call.duration()), call.start));
     let thread = |call: &Call| capture.thread(call.thread);
     let title = "Calls that wait until the GPU is done";

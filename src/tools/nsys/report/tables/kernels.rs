@@ -7,7 +7,7 @@ use super::super::capture::{Name, Operation};
 use super::super::summary_stats::share_of;
 use super::super::table::Table;
 use super::cuda::kernels;
-use super::pace::{self, Instance};
+use super::pace;
 use super::{AnalysisContext, sums};
 
 /// Number of bins of a histogram.
@@ -69,11 +69,11 @@ pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
     let paces = pace::paces(kernels.len(), |at| {
         let done = kernels[at];
         let stream = capture.stream(done);
-        Instance {
-            key: (done.name, stream.process_number(), stream.device),
-            start: done.start,
-            end: done.end,
-        }
+        (
+            (done.name, stream.process_number(), stream.device),
+            done.start,
+            done.end,
+        )
     });
     Table::of(
         "cuda_gpu_kern_pace",

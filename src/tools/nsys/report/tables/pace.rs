@@ -7,13 +7,8 @@ use super::super::capture::{Capture, Name, ThreadIndex};
 use super::super::summary_stats::SummaryStats;
 use super::super::table::Columns;
 
-/// One event of the series `key`. Times in ns.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Instance<K> {
-    pub(super) key: K,
-    pub(super) start: i64,
-    pub(super) end: i64,
-}
+/// One event: the series that it is of, and its begin and end in ns.
+type Instance<K> = (K, i64, i64);
 
 /// The pace of one series.
 #[derive(Debug)]
@@ -30,26 +25,21 @@ pub(super) fn paces<K: Copy + Ord>(
     instance: impl Fn(usize) -> Instance<K>,
 ) -> Vec<Pace<K>> {
     let mut order: Vec<u32> = (0..count as u32).collect();
-    order.sort_by_key(|at| {
-        let found = instance(*at as usize);
-        (found.key, found.start)
-    });
+    let of = |at: &u32| instance(*at as usize);
+    order.sort_by_key(|at| (of(at).0, of(at).1));
     let mut found: Vec<Pace<K>> = Vec::new();
     let (mut steps, mut gaps): (Vec<i64>, Vec<i64>) = Default::default();
-    for series in order.chunk_by(|a, b| instance(*a as usize).key == instance(*b as usize).key) {
+    for series in order.chunk_by(|a, b| of(a).0 == of(b).0) {
         steps.clear();
         gaps.clear();
-        let first = instance(series[0] as usize);
-        let (mut last_start, mut last_end) = (first.start, first.end);
-        for at in &series[1..] {
-            let next = instance(*at as usize);
-            steps.push(next.start - last_start);
-            gaps.push((next.start - last_end).max(0));
-            (last_start, last_end) = (next.start, last_end.max(next.end));
+        let (key, mut last_start, mut last_end) = of(&series[0]);
+        for (_, start, end) in series[1..].iter().map(of) {
+            steps.push(start - last_start);
+            gaps.push((start - last_end).max(0));
+            (last_start, last_end) = (start, last_end.max(end));
         }
         let stats = SummaryStats::from_values(&mut steps);
         if let Some((steps, gaps)) = stats.zip(SummaryStats::from_values(&mut gaps)) {
-            let key = first.key;
             found.push(Pace { key, steps, gaps });
         }
     }
@@ -87,13 +77,7 @@ mod tests {
 
     #[test]
     fn overlapping_instances_have_no_gap() {
-        let instance = |key, start, end| Instance { key, start, end };
-        let all = [
-            instance(1, 130, 140),
-            instance(1, 0, 100),
-            instance(2, 5, 6),
-            instance(1, 10, 20),
-        ];
+        let all = [(1, 130, 140), (1, 0, 100), (2, 5, 6), (1, 10, 20)];
         let found = paces(all.len(), |at| all[at]);
         // One instance has no pace.
         assert_eq!(found.len(), 1);

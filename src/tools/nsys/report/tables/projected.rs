@@ -8,7 +8,7 @@ use super::super::capture::Name;
 use super::super::gpu_projection::NO_RANGE;
 use super::super::summary_stats::SummaryStats;
 use super::super::table::Table;
-use super::pace::{self, Instance};
+use super::pace;
 use super::{AnalysisContext, sums};
 
 pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
@@ -106,11 +106,7 @@ pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
     let paces = pace::paces(projections.len(), |at| {
         let projected = &projections[at];
         let range = &capture.ranges[projected.range as usize];
-        Instance {
-            key: (range.name, range.thread),
-            start: projected.start,
-            end: projected.end,
-        }
+        ((range.name, range.thread), projected.start, projected.end)
     });
     let title = "From start to start of NVTX ranges projected onto the GPU";
     Table::of("nvtx_gpu_proj_pace", title, &paces)

@@ -3,7 +3,7 @@
 
 use super::super::capture::Style;
 use super::super::table::Table;
-use super::pace::{self, Instance};
+use super::pace;
 use super::{AnalysisContext, sums};
 
 pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
@@ -61,11 +61,7 @@ pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
     let paces = pace::paces(capture.ranges.len(), |at| {
         let range = &capture.ranges[at];
-        Instance {
-            key: (range.name, range.thread),
-            start: range.start,
-            end: range.end,
-        }
+        ((range.name, range.thread), range.start, range.end)
     });
     Table::of("nvtx_pace", "From start to start of NVTX ranges", &paces)
         .with(|table| pace::of_ranges(table, capture))
