@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 
 use jetwatch_bench::{self as bench, BenchOptions, BenchStage, ChildRun, RunPlan, StreamGoal};
 use jetwatch_config::{Config, MAX_SOURCES};
-use jetwatch_nsys::report::{VERDICT, analyze_measurement, run_findings};
+use jetwatch_nsys::report::{VERDICT, analyze_measurement, layers_summary, run_findings};
 use jetwatch_pipeline::Pipeline;
 use jetwatch_platform::tune::{self, ClockBoost};
 use jetwatch_platform::{Machine, SysRoot};
@@ -174,7 +174,7 @@ pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
         if args.json {
             println!("{:#}", found.document);
         } else {
-            println!("{}\n", bench::layers_summary(&found.document));
+            println!("{}\n", layers_summary(&found.document));
             print_tables(&found.path, &found.document)?;
             println!("Written: {}", found.path.display());
         }
@@ -360,7 +360,7 @@ impl BenchArgs {
             .arg(&self.root);
         command.args(["--warmup".to_owned(), self.warmup.to_string()]);
         command.args(["--preload".to_owned(), self.preload.to_string()]);
-        if let Some(config) = child.config {
+        if let Some(config) = &child.point.config {
             command.arg("--config").arg(config);
         }
         let texts = [
@@ -370,7 +370,7 @@ impl BenchArgs {
             (
                 "--frames",
                 max_frames
-                    .filter(|_| child.streams.is_none())
+                    .filter(|_| child.point.streams.is_none())
                     .map(|frames| frames.to_string()),
             ),
             (
@@ -380,17 +380,20 @@ impl BenchArgs {
             ),
             ("--only", self.only.map(PartArg::name)),
             ("--fps", self.fps.map(|fps| fps.to_string())),
-            ("--copies", child.streams.map(|count| count.to_string())),
+            (
+                "--copies",
+                child.point.streams.map(|count| count.to_string()),
+            ),
         ];
         for (option, value) in texts {
             if let Some(value) = value {
                 command.arg(format!("{option}={value}"));
             }
         }
-        for (key, value) in child.settings {
+        for (key, value) in &child.point.settings {
             command.arg(format!("--set={key}={value}"));
         }
-        for (key, value) in child.varied {
+        for (key, value) in &child.point.varied {
             command.arg(format!("--varied={key}={value}"));
         }
         if self.no_record {

@@ -23,28 +23,25 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub(super) type MakeCommand<'c> = &'c dyn Fn(&ChildRun<'_>) -> anyhow::Result<Command>;
 
 /// One configuration.
-pub(super) struct Point {
+#[derive(Debug)]
+pub struct Point {
     /// Name of its folder, also in tables; empty for a single point.
-    pub(super) name: String,
-    pub(super) config: Option<PathBuf>,
-    pub(super) settings: Vec<(String, String)>,
+    pub name: String,
+    /// Its configuration file, if there is one.
+    pub config: Option<PathBuf>,
+    /// Keys of the configuration and their values.
+    pub settings: Vec<(String, String)>,
     /// What differs between the points, with this one's values.
-    pub(super) varied: Vec<(String, String)>,
+    pub varied: Vec<(String, String)>,
     /// Number of copies of the sources, for a trial of streams.
-    pub(super) streams: Option<usize>,
+    pub streams: Option<usize>,
 }
 
 /// One process to start.
 #[derive(Debug)]
 pub struct ChildRun<'a> {
-    /// Its configuration file, if there is one.
-    pub config: Option<&'a Path>,
-    /// Keys of the configuration and their values.
-    pub settings: &'a [(String, String)],
-    /// What the series varies, with the values of this run.
-    pub varied: &'a [(String, String)],
-    /// Number of copies of the sources, for a trial of streams.
-    pub streams: Option<usize>,
+    /// What it runs.
+    pub point: &'a Point,
     /// The CPU cores that it may use; empty: all.
     pub cores: &'a [String],
     /// Folder for its `benchmark.json`.
@@ -82,16 +79,12 @@ impl Point {
                 };
                 // The result of an earlier call must not be used for this one.
                 let _ = fs::remove_file(own.join(FILE));
+                let cores: &[String] = if count == 1 { &[] } else { &cores[place] };
+                let (point, output) = (self, own.as_path());
                 let mut command = command(&ChildRun {
-                    config: self.config.as_deref(),
-                    settings: &self.settings,
-                    varied: &self.varied,
-                    streams: self.streams,
-                    cores: match count {
-                        1 => &[],
-                        _ => &cores[place],
-                    },
-                    output: &own,
+                    point,
+                    cores,
+                    output,
                 })?;
                 if gpus > 1 {
                     command.env("CUDA_VISIBLE_DEVICES", gpu.to_string());

@@ -34,34 +34,6 @@ const LIBRARIES: [&str; 7] = [
     "libnvbufsurface",
 ];
 
-/// Loads of the units for video, in percent: sum and number of the readings of each.
-#[derive(Debug, Default)]
-struct UnitLoads(BTreeMap<&'static str, (f64, u32)>);
-
-impl UnitLoads {
-    /// Adds a reading: of several units of a kind, the one with the highest load.
-    fn add(&mut self, readings: &SensorSnapshot) {
-        for (name, kind) in [("nvdec", EngineKind::Nvdec), ("vic", EngineKind::Vic)] {
-            let engines = readings.engines.iter().filter(|engine| engine.kind == kind);
-            let loads = engines.filter_map(|engine| engine.load_percent);
-            if let Some(load) = loads.reduce(f32::max) {
-                let (sum, count) = self.0.entry(name).or_default();
-                *sum += f64::from(load);
-                *count += 1;
-            }
-        }
-    }
-
-    /// Mean loads; units whose load is unknown are missing.
-    fn to_json(&self) -> Value {
-        let means = self.0.iter().map(|(name, (sum, count))| {
-            let mean = sum / f64::from((*count).max(1));
-            ((*name).to_owned(), json!(mean))
-        });
-        Value::Object(means.collect())
-    }
-}
-
 /// Reads the sensors of the machine during a measurement.
 pub(super) struct SystemObserver {
     root: SysRoot,
@@ -79,12 +51,31 @@ pub(super) struct SystemObserver {
 struct Seen {
     throttling: BTreeSet<String>,
     energy: EnergyMeter,
-    unit_loads: UnitLoads,
+    /// Loads of the units for video, in percent; units whose load is unknown are missing.
+    unit_loads: BTreeMap<&'static str, Vec<f64>>,
     /// Most memory in use on the GPU, and all of it, in bytes.
     gpu_memory: Option<(usize, usize)>,
 }
 
 impl Seen {
+    /// Reads the loads of units: of several of a kind, the highest.
+    fn read_units(&mut self, readings: &SensorSnapshot) {
+        for (name, kind) in [("nvdec", EngineKind::Nvdec), ("vic", EngineKind::Vic)] {
+            let engines = readings.engines.iter().filter(|engine| engine.kind == kind);
+            let loads = engines.filter_map(|engine| engine.load_percent);
+            if let Some(load) = loads.reduce(f32::max) {
+                self.unit_loads.entry(name).or_default().push(load.into());
+            }
+        }
+    }
+
+    /// Mean loads of the units.
+    fn unit_loads(&self) -> BTreeMap<&'static str, Option<f64>> {
+        let loads = self.unit_loads.iter();
+        let mean = |loads: &[f64]| jetwatch_types::mean(loads.iter().copied());
+        loads.map(|(name, loads)| (*name, mean(loads))).collect()
+    }
+
     /// Memory of the GPU in use, by all processes.
     fn read_gpu(&mut self, device: &engines::Device) {
         if let Ok(memory) = device.memory() {
@@ -134,7 +125,7 @@ impl SystemObserver {
                     let mut seen = kept.lock();
                     seen.throttling.extend(causes);
                     seen.energy.read(&looked, &readings.rails, at);
-                    seen.unit_loads.add(&readings);
+                    seen.read_units(&readings);
                     drop(seen);
                     read_gpu();
                 }
@@ -163,8 +154,8 @@ impl SystemObserver {
         let length = self.clock.elapsed();
         let mut seen = std::mem::take(&mut *self.seen.lock());
         seen.energy.read(&self.root, &after.rails, length);
+        let unit_loads = seen.unit_loads();
         let energy = seen.energy.finish(length);
-        let unit_loads = seen.unit_loads.to_json();
         let mut throttled = seen.throttling;
         throttled.extend(after.throttled());
         let events = after.events_since(&self.before);
@@ -289,7 +280,7 @@ mod tests {
             hardware_hz: None,
         };
         let mut readings = SensorSnapshot::default();
-        let mut loads = UnitLoads::default();
+        let mut seen = Seen::default();
         for (first, second) in [(10.0, 90.0), (80.0, 20.0)] {
             readings.engines = vec![
                 engine(EngineKind::Nvdec, Some(first)),
@@ -297,8 +288,8 @@ mod tests {
                 engine(EngineKind::Vic, None),
                 engine(EngineKind::Gpu, Some(50.0)),
             ];
-            loads.add(&readings);
+            seen.read_units(&readings);
         }
-        assert_eq!(loads.to_json(), json!({"nvdec": 85.0}));
+        assert_eq!(seen.unit_loads(), [("nvdec", Some(85.0))].into());
     }
 }
