@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The results of a series: what `series.json` holds of each point, and of each of its runs.
+//! The results of a series: what `series.json` holds of each point, and of each of its runs; the folder of all results, and files in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
-use jetwatch_platform::Occupancy;
-use jetwatch_telemetry::{Latency, StopToken};
 use serde::Serialize;
 use serde_json::Value;
+
+use jetwatch_platform::Occupancy;
+use jetwatch_telemetry::{Latency, StopToken};
 
 use super::{RunCost, SecondaryResult, Statistics};
 

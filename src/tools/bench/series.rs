@@ -8,9 +8,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use jetwatch_telemetry::StopToken;
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use jetwatch_telemetry::StopToken;
 
 use super::best_point::{self, disturbance};
 use super::compare::{CPU_SPEED, RunSpeed, SPEED, noise};

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use jetwatch_telemetry::{Entry, Level, Stage};
 use jetwatch_types::Rate;
-use serde::Serialize;
 
 use super::{BenchmarkError, Statistics};
 

@@ -9,10 +9,11 @@ mod batches;
 
 use std::path::Path;
 
-use jetwatch_telemetry::Stage;
-use jetwatch_types::{Rate, mean, standard_deviation};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+
+use jetwatch_telemetry::Stage;
+use jetwatch_types::{Rate, mean, standard_deviation};
 
 use self::batches::Level;
 use super::ReportError;

@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
+use serde::Deserialize;
+use serde_json::Value;
+
 use jetwatch_platform::Occupancy;
 use jetwatch_telemetry::{Latency, Stage};
 use jetwatch_types::Rate;
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::advice::Finding;
 use super::capture::{Capture, Kind, Name};
