@@ -68,7 +68,7 @@ export async function machineFlows() {
       assert.equal(await page.$(".frozen"), null);
       box.pause();
       try {
-        await page.waitForFunction(() => document.querySelectorAll(".frozen").length === 2 && /^updated \d+ s ago$/.test(document.querySelector(".updated")?.textContent), LIMIT);
+        await page.waitForFunction(() => document.querySelectorAll(".frozen").length === 2 && /^updated \d+ sec\. ago$/.test(document.querySelector(".updated")?.textContent), LIMIT);
         await page.waitForFunction(() => getComputedStyle(document.querySelector(".frozen canvas")).filter.includes("grayscale(1)"), LIMIT);
         await shoot(page, "live-frozen");
       } finally {

@@ -35,6 +35,13 @@ static ASSETS: &[Asset] = assets! {
     "/icon.svg": "image/svg+xml", "icon.svg";
     "/app.js": SCRIPT, "app.js";
     "/dom.js": SCRIPT, "dom.js";
+    "/text.js": SCRIPT, "text.js";
+    "/text/en.js": SCRIPT, "text/en.js";
+    "/text/de.js": SCRIPT, "text/de.js";
+    "/text/es.js": SCRIPT, "text/es.js";
+    "/text/fr.js": SCRIPT, "text/fr.js";
+    "/text/ja.js": SCRIPT, "text/ja.js";
+    "/text/zh.js": SCRIPT, "text/zh.js";
     "/api.js": SCRIPT, "api.js";
     "/store.js": SCRIPT, "store.js";
     "/address.js": SCRIPT, "address.js";

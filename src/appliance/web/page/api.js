@@ -1,5 +1,7 @@
 // Requests to the daemon. All paths are relative to the page, so that it works below any path of a proxy.
 
+import { t } from "./text.js";
+
 export class ApiError extends Error {
   constructor(status, message, retryAfter) {
     super(message);
@@ -26,13 +28,13 @@ async function request(method, path, body) {
       cache: "no-store",
     });
   } catch {
-    throw new ApiError(0, "The daemon cannot be reached.");
+    throw new ApiError(0, t("daemon.unreachable"));
   }
   if (answer.status === 204) return null;
   const found = await answer.json().catch(() => ({}));
   if (!answer.ok) {
     if (answer.status === 401 && path !== "session" && path !== "login") onLost();
-    throw new ApiError(answer.status, found.error || `The daemon answered ${answer.status}.`, answer.headers.get("Retry-After"));
+    throw new ApiError(answer.status, found.error || t("daemon.answered", { status: answer.status }), answer.headers.get("Retry-After"));
   }
   return found;
 }

@@ -1,10 +1,11 @@
 // The page: session, navigation, and the state of the connection.
 
-import { el, notify, text } from "./dom.js";
+import { el, notify, sentence, text } from "./dom.js";
 import { get, post, whenLoggedOut } from "./api.js";
 import { connect, disconnect, may, on, state } from "./store.js";
 import { where } from "./address.js";
 import { openAccount } from "./account.js";
+import { offerLanguages, t, wordOf } from "./text.js";
 import * as live from "./live.js";
 import * as events from "./events.js";
 import * as zones from "./zones.js";
@@ -17,6 +18,7 @@ const bar = document.getElementById("bar");
 let leave = null;
 /** The address of what is shown. */
 let shown = location.hash;
+let hasConnected = false;
 
 function showPage() {
   if (!state.session) return;
@@ -33,6 +35,12 @@ function showPage() {
     if (link.getAttribute("href") === `#${page}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+}
+
+/** What the header says of the user and of the connection. */
+function writeHeader() {
+  if (state.session) text(document.getElementById("user"), [state.session.name, wordOf("role", state.session.role)].filter(Boolean).join(", "));
+  text(document.getElementById("link"), t(`link.${state.connected ? "connected" : hasConnected ? "lost" : "connecting"}`));
 }
 
 async function begin() {
@@ -54,7 +62,7 @@ async function begin() {
   text(document.getElementById("device"), (state.info && state.info.device) || "jetwatch");
   document.title = `${(state.info && state.info.device) || "jetwatch"} · jetwatch`;
   const user = document.getElementById("user");
-  text(user, state.session.name ? `${state.session.name}, ${state.session.role}` : state.session.role);
+  writeHeader();
   user.disabled = !state.session.by_session;
   document.getElementById("cameras").hidden = !may("administrator");
   document.getElementById("logout").hidden = !state.session.by_session;
@@ -71,9 +79,9 @@ function showLogin() {
   const user = el("input", { name: "user", autocomplete: "username", required: true, autocapitalize: "none", spellcheck: "false" });
   const password = el("input", { name: "password", type: "password", autocomplete: "current-password", required: true });
   const problem = el("p", { class: "problem", role: "alert" });
-  const button = el("button", { type: "submit", class: "primary" }, "Log in");
+  const button = el("button", { type: "submit", class: "primary" }, t("login.submit"));
   const form = el("form", { class: "login" }, el("img", { src: "icon.svg", alt: "", width: 48, height: 48 }), el("h1", {}, "jetwatch"),
-    el("label", {}, "User", user), el("label", {}, "Password", password), problem, button);
+    el("label", {}, t("login.user"), user), el("label", {}, t("login.password"), password), problem, button);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     button.disabled = true;
@@ -82,8 +90,8 @@ function showLogin() {
       await post("login", { user: user.value, password: password.value });
       await begin();
     } catch (error) {
-      const wait = error.status === 429 && Number(error.retryAfter) > 5 ? ` Try again in ${Math.ceil(Number(error.retryAfter) / 60)} min.` : "";
-      text(problem, `${error.message.charAt(0).toUpperCase()}${error.message.slice(1)}.${wait}`);
+      const isLimited = error.status === 429 && Number(error.retryAfter) > 5;
+      text(problem, isLimited ? t("login.limited", { count: Math.ceil(Number(error.retryAfter) / 60) }) : error.status === 401 ? t("login.wrong") : sentence(error.message));
       password.value = "";
       password.focus();
     } finally {
@@ -110,9 +118,16 @@ whenLoggedOut(() => {
 on("refused", () => state.session && begin());
 on("connection", (isConnected) => {
   const link = document.getElementById("link");
-  text(link, isConnected ? "Connected" : "Connection lost");
+  hasConnected = true;
+  writeHeader();
   link.classList.toggle("is-fine", isConnected);
   link.dataset.state = isConnected ? "online" : "offline";
 });
 window.addEventListener("hashchange", showPage);
+offerLanguages(document.getElementById("language"), () => {
+  writeHeader();
+  if (state.session) showPage();
+  else showLogin();
+});
+writeHeader();
 begin();

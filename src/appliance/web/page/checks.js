@@ -2,16 +2,17 @@
 
 import { dateAndTime, el, notify, text } from "./dom.js";
 import { get, post } from "./api.js";
+import { t, wordOf } from "./text.js";
 
 /** Time between two looks while they run. */
 const LOOK_MS = 1000;
 
 /** Fills `node`; returns what ends that. */
 export function showChecks(node) {
-  const begin = el("button", { type: "button" }, "Check the installation");
+  const begin = el("button", { type: "button" }, t("checks.begin"));
   const result = el("p", { class: "result", role: "status" });
-  const list = el("ul", { class: "log checks", "aria-label": "Results of the checks" });
-  node.replaceChildren(el("p", { class: "quiet" }, "Machine, libraries, video elements, cameras, engine, power, service and broker, as by jetwatch doctor. It takes up to some minutes, with a low priority."),
+  const list = el("ul", { class: "log checks", "aria-label": t("checks.results") });
+  node.replaceChildren(el("p", { class: "quiet" }, t("checks.about")),
     el("div", { class: "actions" }, begin), result, list);
   let timer = null;
   let ended = false;
@@ -19,10 +20,10 @@ export function showChecks(node) {
     if (ended) return;
     begin.disabled = found.running || !found.available;
     list.replaceChildren(...found.lines.map((line) =>
-      el("li", { "data-state": line.state }, el("span", { class: `check of-${line.state.replace("/", "")}` }, line.state), el("span", {}, line.text))));
+      el("li", { "data-state": line.state }, el("span", { class: `check of-${line.state.replace("/", "")}` }, wordOf("check", line.state)), el("span", { lang: "en" }, line.text))));
     const at = found.started_ms ? dateAndTime(found.started_ms) : "";
-    if (found.running) text(result, `Running since ${at}`);
-    else if (!found.available) text(result, "This run offers no checks.");
+    if (found.running) text(result, t("checks.running", { time: at }));
+    else if (!found.available) text(result, t("checks.none"));
     else text(result, found.verdict ? `${at}: ${found.verdict}` : "");
     clearTimeout(timer);
     if (found.running) timer = setTimeout(look, LOOK_MS);

@@ -1,5 +1,7 @@
 // Elements and texts: nothing here knows the daemon. All texts are set as text, never as HTML.
 
+import { asNumber, asTime, asUnit, fromNow } from "./text.js";
+
 /** An element with attributes and children; texts become text nodes. */
 export function el(name, attributes = {}, ...children) {
   const node = document.createElement(name);
@@ -30,23 +32,18 @@ export function text(node, value) {
   if (node.textContent !== value) node.textContent = value;
 }
 
-/** A time span in words. */
+/** How long ago something was, in words. */
 export function age(ms) {
   const s = Math.max(0, Math.round(ms / 1000));
-  if (s < 1) return "just now";
-  if (s < 90) return `${s} s ago`;
-  if (s < 5400) return `${Math.round(s / 60)} min ago`;
-  if (s < 172800) return `${Math.round(s / 3600)} h ago`;
-  return `${Math.round(s / 86400)} days ago`;
+  const [value, unit] = s < 90 ? [s, "second"] : s < 5400 ? [s / 60, "minute"] : s < 172800 ? [s / 3600, "hour"] : [s / 86400, "day"];
+  return fromNow(-Math.round(value), unit, { style: "short" });
 }
 
 export function span(ms) {
   const s = ms / 1000;
-  if (s < 10) return `${s.toFixed(1)} s`;
-  if (s < 90) return `${Math.round(s)} s`;
-  if (s < 5400) return `${Math.round(s / 60)} min`;
-  if (s < 172800) return `${(s / 3600).toFixed(1)} h`;
-  return `${Math.round(s / 86400)} days`;
+  if (s < 90) return asUnit(s, "second", s < 10 ? 1 : 0);
+  if (s < 5400) return asUnit(s / 60, "minute");
+  return s < 172800 ? asUnit(s / 3600, "hour", 1) : asUnit(s / 86400, "day");
 }
 
 export function bytes(value) {
@@ -56,16 +53,19 @@ export function bytes(value) {
     value /= 1024;
     at += 1;
   }
-  return `${value < 10 && at > 0 ? value.toFixed(1) : Math.round(value)} ${units[at]}`;
+  return `${asNumber(value, value < 10 && at > 0 ? 1 : 0)} ${units[at]}`;
 }
 
 export function clock(at) {
-  return new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  return asTime(at, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 }
 
 export function dateAndTime(at) {
-  return new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
+  return asTime(at, { dateStyle: "medium", timeStyle: "medium" });
 }
+
+/** An error of the daemon as a sentence. */
+export const sentence = (message) => `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;
 
 /** A message at the foot of the page, read by screen readers. */
 export function notify(message, kind = "info") {

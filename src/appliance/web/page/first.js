@@ -1,7 +1,8 @@
 // Makes the first user, by the secret behind the `#` of the link.
 
 import { post } from "./api.js";
-import { text } from "./dom.js";
+import { el, sentence, text } from "./dom.js";
+import { offerLanguages, partsOf, t } from "./text.js";
 
 const form = document.getElementById("form");
 const problem = document.getElementById("problem");
@@ -12,12 +13,19 @@ document.getElementById(secret ? "form" : "without").hidden = false;
 history.replaceState(null, "", location.pathname);
 window.addEventListener("hashchange", () => location.reload());
 
+const write = () => {
+  document.title = `${t("first.title")} · jetwatch`;
+  document.getElementById("how").replaceChildren(...partsOf("first.without", { command: el("code", {}, "jetwatch page") }));
+};
+offerLanguages(document.getElementById("language"), write);
+write();
+
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   const { user, password, again } = form.elements;
   text(problem, "");
   if (password.value !== again.value) {
-    text(problem, "The passwords differ.");
+    text(problem, t("first.differ"));
     again.focus();
     return;
   }
@@ -27,7 +35,7 @@ form.addEventListener("submit", async (event) => {
     await post("first-user", { secret, user: user.value, password: password.value });
     location.replace("./");
   } catch (error) {
-    text(problem, `${error.message.charAt(0).toUpperCase()}${error.message.slice(1)}.`);
+    text(problem, sentence(error.message));
     password.focus();
   } finally {
     button.disabled = false;
