@@ -2,6 +2,7 @@
 
 import { clock, dateAndTime, el, span } from "./dom.js";
 import { colorOf } from "./layer.js";
+import { asPercent, partsOf, t, wordOf } from "./text.js";
 
 /** Width by height of the part of a picture on a card. */
 const ASPECT = 4 / 3;
@@ -12,14 +13,14 @@ const LEAST = 0.14;
 
 /** What an analytics event says, without its object. */
 export function happenedText(event) {
-  const kind = (event.type || "event").replaceAll("_", " ");
-  const details = [event.name, event.to && `to the ${event.to}`, event.duration_ms && span(event.duration_ms)].filter(Boolean);
-  return details.length > 0 ? `${kind}: ${details.join(", ")}` : kind;
+  const kind = wordOf("happened", event.type || "event");
+  const details = [event.name, event.to && wordOf("side", event.to), event.duration_ms && span(event.duration_ms)].filter(Boolean);
+  return details.length > 0 ? t("happened.with", { kind, details: details.join(", ") }) : kind;
 }
 
 /** In short what an object is, for headings and for who does not see the card. */
 export function titleOf(object) {
-  return `${object.label || "Object"} at ${object.source}, ${dateAndTime(object.started_ms)}`;
+  return t("card.title", { label: object.label || t("card.object"), source: object.source, time: dateAndTime(object.started_ms) });
 }
 
 /** The part of a picture of this aspect (width by height) that shows `box`: left, top, width and height from 0 to 1. */
@@ -89,19 +90,19 @@ export function makeCard(object, { live, isNew, onOpen }) {
   const picture = object.snapshot ? keptPicture(object)
     : el("span", { class: "crop" }, live && live.dataset.drawn ? live : el("span", { class: "none", "data-letter": (object.label || "?").slice(0, 1).toUpperCase() }));
   const length = object.duration_ms === null || object.duration_ms === undefined ? null : span(object.duration_ms);
-  const badge = isOpen ? el("span", { class: "badge live" }, object.is_lost ? "lost" : "in view") : length && el("span", { class: "badge" }, length);
+  const badge = isOpen ? el("span", { class: "badge live" }, object.is_lost ? t("card.lost") : t("card.view")) : length && el("span", { class: "badge" }, length);
   const chips = object.zones.map((zone) => el("li", {}, zone));
   const events = object.happened.map((event) => el("li", {}, el("span", { class: "quiet" }, `${clock(event.at)} `), happenedText(event)));
-  const details = [clock(object.started_ms), isOpen && length ? `for ${length}` : null, object.score ? `${Math.round(object.score * 100)} %` : null, object.clips.length > 0 ? "clip" : null, object.pinned ? "kept" : null, object.reviewed ? "seen" : null];
+  const details = [clock(object.started_ms), isOpen && length ? t("card.for", { span: length }) : null, object.score ? asPercent(object.score) : null, object.clips.length > 0 ? t("card.clip") : null, object.pinned ? t("card.kept") : null, object.reviewed ? t("card.seen") : null];
   const node = el("li", {
     class: `event${isNew ? " is-new" : ""}${object.reviewed ? " is-seen" : ""}`,
     "data-id": object.id, "data-source": object.source, "data-label": object.label || "", "data-rules": object.zones.join(" "), "data-at": object.started_ms, "data-kind": isOpen ? "open" : "object",
   },
-  el("div", { class: "shot" }, el("button", { class: "thumb", type: "button", tabindex: -1, "aria-label": `Show ${about}`, onclick: () => onOpen(object) }, picture), badge),
+  el("div", { class: "shot" }, el("button", { class: "thumb", type: "button", tabindex: -1, "aria-label": t("card.show", { what: about }), onclick: () => onOpen(object) }, picture), badge),
   el("div", { class: "what" },
-    el("p", { class: "name" }, isNew ? el("span", { class: "dot", title: "New since you looked" }, el("span", { class: "hidden" }, "new: ")) : null, el("strong", {}, object.label || "Object"), ` at ${object.source}`),
+    el("p", { class: "name" }, isNew ? el("span", { class: "dot", title: t("card.isNew") }, el("span", { class: "hidden" }, `${t("card.new")} `)) : null, ...partsOf("card.name", { label: el("strong", {}, object.label || t("card.object")), source: object.source })),
     el("p", { class: "quiet" }, details.filter(Boolean).join(" · ")),
-    chips.length > 0 ? el("ul", { class: "chips", "aria-label": "Zones and lines" }, ...chips) : null,
+    chips.length > 0 ? el("ul", { class: "chips", "aria-label": t("zones.lines") }, ...chips) : null,
     events.length > 0 ? el("ol", { class: "happened" }, ...events) : null));
   return node;
 }

@@ -4,6 +4,7 @@ import { el, text } from "./dom.js";
 import { get } from "./api.js";
 import { setQuery, where } from "./address.js";
 import { may, state } from "./store.js";
+import { t } from "./text.js";
 
 /** A filter with its form; calls back when it changes. */
 export function makeFilter(onChange) {
@@ -16,10 +17,10 @@ export function makeFilter(onChange) {
     node.value = wanted;
     return node;
   };
-  const source = choice("source", "All sources");
-  const label = choice("label", "All labels");
-  const zone = choice("zone", "All zones and lines");
-  const kind = el("select", { name: "kind" }, el("option", { value: "" }, "Events"), el("option", { value: "new" }, "Events not seen yet"), el("option", { value: "continuous" }, "Continuous recording"));
+  const source = choice("source", t("filter.sources"));
+  const label = choice("label", t("filter.labels"));
+  const zone = choice("zone", t("filter.zones"));
+  const kind = el("select", { name: "kind" }, el("option", { value: "" }, t("filter.events")), el("option", { value: "new" }, t("filter.new")), el("option", { value: "continuous" }, t("recording.continuous")));
   kind.value = ["new", "continuous"].includes(query.get("kind")) ? query.get("kind") : "";
   const time = (name) => el("input", { type: "datetime-local", name, step: 1, value: localTime(query.get(name)) });
   const from = time("from");
@@ -29,15 +30,15 @@ export function makeFilter(onChange) {
     return at && !Number.isNaN(at.getTime()) ? at.toISOString() : "";
   };
   const values = () => ({ source: source.value, label: label.value, zone: zone.value, from: utc(from), to: utc(to) });
-  const clear = el("button", { type: "button" }, "Clear the filter");
-  const title = el("summary", {}, "Filter");
+  const clear = el("button", { type: "button" }, t("filter.clear"));
+  const title = el("summary", {}, t("filter.title"));
   const changed = () => {
     const isContinuous = kind.value === "continuous";
     // A recording of everything is about no object.
     for (const select of [label, zone]) select.disabled = isContinuous;
     const count = [kind.value, ...Object.values(values())].filter(Boolean).length;
     clear.hidden = count === 0;
-    text(title, count === 0 ? "Filter" : `Filter: ${count} set`);
+    text(title, count === 0 ? t("filter.title") : t("filter.set", { count }));
   };
   const fields = [source, label, zone, kind, from, to];
   const keep = () => setQuery("events", { ...values(), kind: kind.value });
@@ -54,9 +55,9 @@ export function makeFilter(onChange) {
     source.focus();
   });
   const named = (name, field) => el("label", {}, name, field);
-  const kinds = (state.info && state.info.has_media) || may("operator") ? [named("Show", kind)] : [];
-  const form = el("form", { class: "filter", "aria-label": "Filter", onsubmit: (event) => event.preventDefault() },
-    named("Source", source), named("Label", label), named("Zone or line", zone), ...kinds, named("From", from), named("To", to), el("div", { class: "clear" }, clear));
+  const kinds = (state.info && state.info.has_media) || may("operator") ? [named(t("filter.show"), kind)] : [];
+  const form = el("form", { class: "filter", "aria-label": t("filter.title"), onsubmit: (event) => event.preventDefault() },
+    named(t("source"), source), named(t("filter.label"), label), named(t("filter.zone"), zone), ...kinds, named(t("from"), from), named(t("to"), to), el("div", { class: "clear" }, clear));
   // Closed where it would fill the screen.
   const node = el("details", { class: "filters", open: window.matchMedia("(min-width: 700px)").matches }, title, form);
   changed();

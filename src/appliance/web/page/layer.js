@@ -1,6 +1,7 @@
 // What is drawn over a picture, at the resolution of the display: boxes, labels, trajectories, zones and lines. Names never overlap.
 
 import { el } from "./dom.js";
+import { asPercent } from "./text.js";
 
 const COLORS = ["#34d399", "#fbbf24", "#60a5fa", "#f472b6", "#a78bfa", "#fb923c", "#22d3ee", "#a3e635"];
 const ZONE = "#fde047";
@@ -93,7 +94,7 @@ export function drawLayer(layer, { objects = [], trajectories = [], zones = [], 
     const [right, bottom] = at(box.slice(2));
     const line = 20 * ratio;
     const wanted = [[left, top - line], [right, top - line, true], [left, bottom], [right, bottom, true], [left, top], [left, bottom - line]];
-    const text = score === null || score === undefined ? label : `${label} ${Math.round(score * 100)} %`;
+    const text = score === null || score === undefined ? label : `${label} ${asPercent(score)}`;
     if (!names.add(text, colorOf(label), wanted)) names.add(label, colorOf(label), wanted);
   }
   layer.dataset.zones = String(zones.length + lines.length);

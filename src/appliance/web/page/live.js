@@ -5,6 +5,7 @@ import { get } from "./api.js";
 import { drawLayer, makeLayer } from "./layer.js";
 import { paint, readPictures } from "./pictures.js";
 import { on, rates, state } from "./store.js";
+import { asNumber, asPercent, t, wordOf } from "./text.js";
 import { playStream } from "./video.js";
 
 /** A picture that is older than this is not live. */
@@ -17,7 +18,7 @@ const MAX_POINTS = 48;
 const OVERLOAD = 0.1;
 
 /** What can be drawn, and whether it is. */
-const SHOWN = { boxes: "Boxes and names", tracks: "Trajectories", zones: "Zones and lines" };
+const SHOWN = { boxes: "live.boxes", tracks: "live.tracks", zones: "zones.lines" };
 
 function readShown() {
   try {
@@ -31,7 +32,7 @@ export function show(main) {
   const grid = el("div", { class: "tiles", id: "tiles" });
   const summary = el("p", { class: "summary", role: "status" });
   const overload = el("p", { class: "banner", role: "status", hidden: true });
-  const heading = el("h1", { class: "hidden" }, "Live view");
+  const heading = el("h1", { class: "hidden" }, t("live.title"));
   const shown = readShown();
   const toggle = (key, label, onChange) => {
     const button = el("button", { type: "button", "aria-pressed": String(shown[key]), "data-toggle": key }, label);
@@ -48,9 +49,9 @@ export function show(main) {
     grid.classList.toggle("wall", shown.wall);
     redraw();
   };
-  const full = el("button", { type: "button", onclick: () => (document.fullscreenElement ? document.exitFullscreen() : grid.requestFullscreen()) }, "All in full screen");
-  const tools = el("div", { class: "tools", role: "group", "aria-label": "What is shown" },
-    ...Object.entries(SHOWN).map(([key, label]) => toggle(key, label, redraw)), toggle("wall", "Wall", setWall), full);
+  const full = el("button", { type: "button", onclick: () => (document.fullscreenElement ? document.exitFullscreen() : grid.requestFullscreen()) }, t("live.all"));
+  const tools = el("div", { class: "tools", role: "group", "aria-label": t("live.shown") },
+    ...Object.entries(SHOWN).map(([key, label]) => toggle(key, t(label), redraw)), toggle("wall", t("live.wall"), setWall), full);
   main.replaceChildren(heading, el("div", { class: "head" }, summary, tools), overload, grid);
   const tiles = new Map();
   setWall();
@@ -97,7 +98,7 @@ export function show(main) {
     grid.dataset.count = String(Math.min(wanted.length, 5));
     // As near to a square as the number allows.
     grid.style.setProperty("--columns", String(Math.ceil(Math.sqrt(Math.max(1, wanted.length)))));
-    if (wanted.length === 0 && state.connected) text(summary, "No source is running yet.");
+    if (wanted.length === 0 && state.connected) text(summary, t("sources.none"));
     if (wanted.join() !== names) {
       names = wanted.join();
       if (reading) reading.abort();
@@ -115,11 +116,11 @@ export function show(main) {
     const online = sources.filter((source) => source.state === "online").length;
     const parts = [];
     if (state.detector && state.detector.state !== "ready") {
-      const share = state.detector.progress === null ? "" : ` (${Math.round(state.detector.progress * 100)} %)`;
-      parts.push(state.detector.state === "building" ? `The engine is being built${share}` : `Detector: ${state.detector.state}`);
+      const building = () => (state.detector.progress === null ? t("live.building") : t("live.progress", { share: asPercent(state.detector.progress) }));
+      parts.push(state.detector.state === "building" ? building() : t("live.detector", { state: wordOf("detector", state.detector.state) }));
     }
-    if (sources.length > 0) parts.push(`${online} of ${sources.length} ${sources.length === 1 ? "source" : "sources"} online`);
-    if (state.stats) parts.push(`${state.stats.fps.toFixed(1)} frames/s in all`);
+    if (sources.length > 0) parts.push(t("live.online", { online, count: sources.length }));
+    if (state.stats) parts.push(t("live.fps", { fps: asNumber(state.stats.fps, 1) }));
     if (parts.length > 0) text(summary, parts.join(" · "));
     const problem = overloadText(sources.map(({ name }) => name));
     overload.hidden = problem === "";
@@ -163,11 +164,10 @@ export function show(main) {
 function overloadText(names) {
   const worst = names.map((name) => [name, droppedShare(name)]).filter(([, share]) => share > OVERLOAD);
   if (worst.length === 0) return "";
-  const told = worst.map(([name, share]) => `${name} ${Math.round(share * 100)} %`).join(", ");
+  const told = worst.map(([name, share]) => `${name} ${asPercent(share)}`).join(", ");
   const cpus = ((state.stats && state.stats.machine && state.stats.machine.cpus) || []).filter((cpu) => cpu.load_percent !== null);
   const busy = cpus.filter((cpu) => cpu.load_percent >= 85).length;
-  const cores = cpus.length > 0 ? ` ${busy} of ${cpus.length} processor cores are busy.` : "";
-  return `More frames arrive than the detector takes. Dropped: ${told}.${cores} Lower max_fps of the sources, raise interval, or use a smaller model.`;
+  return [t("overload.dropped", { sources: told }), cpus.length > 0 ? t("overload.cores", { busy, count: cpus.length }) : "", t("overload.advice")].join(" ");
 }
 
 function droppedShare(name) {
@@ -210,23 +210,23 @@ function redrawTile(tile, shown) {
 }
 
 function makeTile(name) {
-  const canvas = el("canvas", { width: 640, height: 360, role: "img", "aria-label": `Picture of ${name}` });
+  const canvas = el("canvas", { width: 640, height: 360, role: "img", "aria-label": t("picture.of", { source: name }) });
   const layer = makeLayer();
-  const hint = el("p", { class: "hint" }, "Waiting for a picture");
+  const hint = el("p", { class: "hint" }, t("picture.waiting"));
   const updated = el("span", { class: "updated" });
   const badge = el("span", { class: "state" });
   const figures = el("dl", { class: "figures" });
   const counts = el("p", { class: "counts" });
-  const reason = el("p", { class: "reason", hidden: true });
+  const reason = el("p", { class: "reason", lang: "en", hidden: true });
   const dropped = el("p", { class: "warning", hidden: true });
   const frame = el("div", { class: "frame" }, el("div", { class: "stage" }, canvas, layer), hint, updated, el("span", { class: "title", "aria-hidden": "true" }, name));
   const tile = { name, canvas, layer, hint, updated, badge, figures, counts, reason, dropped, frame, seenAt: null, busy: false, pictures: 0, tracks: [], trajectories: new Map(), rules: { zones: [], lines: [] }, stopVideo: () => {} };
   const toFull = () => (document.fullscreenElement === frame ? document.exitFullscreen() : frame.requestFullscreen());
   // One tap; the button is for the keyboard, and says so.
   frame.addEventListener("click", toFull);
-  const full = el("button", { class: "plain", type: "button", onclick: toFull }, "Full screen");
+  const full = el("button", { class: "plain", type: "button", onclick: toFull }, t("live.full"));
   const actions = el("div", { class: "actions" }, full);
-  const video = el("button", { class: "plain", type: "button", "aria-pressed": "false", hidden: true }, "Camera stream");
+  const video = el("button", { class: "plain", type: "button", "aria-pressed": "false", hidden: true }, t("live.stream"));
   video.addEventListener("click", () => {
     const playing = video.getAttribute("aria-pressed") === "true";
     video.setAttribute("aria-pressed", String(!playing));
@@ -249,11 +249,11 @@ function refresh(tile) {
   const frozen = old === null || old > OLD_MS;
   tile.frame.classList.toggle("frozen", frozen && old !== null);
   tile.hint.hidden = old !== null;
-  text(tile.hint, source.state === "online" ? "Waiting for a picture" : "No picture");
+  text(tile.hint, source.state === "online" ? t("picture.waiting") : t("picture.none"));
   // Of a live picture the age says nothing.
-  text(tile.updated, frozen && old !== null ? `updated ${age(old)}` : "");
+  text(tile.updated, frozen && old !== null ? t("live.updated", { age: age(old) }) : "");
   tile.updated.hidden = !(frozen && old !== null);
-  const label = source.detecting ? source.state : `${source.state}, detection off`;
+  const label = source.detecting ? wordOf("state", source.state) : t("live.off", { state: wordOf("state", source.state) });
   text(tile.badge, label);
   tile.badge.dataset.state = source.state;
   tile.reason.hidden = !source.reason || source.state === "online";
@@ -262,20 +262,20 @@ function refresh(tile) {
   const rate = rates(tile.name);
   const share = droppedShare(tile.name);
   tile.dropped.hidden = share <= OVERLOAD;
-  text(tile.dropped, share > OVERLOAD ? `Overloaded: ${Math.round(share * 100)} % of the frames are dropped` : "");
+  text(tile.dropped, share > OVERLOAD ? t("overload.source", { share: asPercent(share) }) : "");
   const rows = [];
   if (rate) {
-    rows.push(["in", rate.received.toFixed(1), "frames/s"], ["detected", rate.detected.toFixed(1), "frames/s"], ["dropped", rate.dropped.toFixed(1), `frames/s, ${stats.dropped_frames.toLocaleString()} in all`]);
-    if (stats.skipped_frames > 0) rows.push(["skipped", rate.skipped.toFixed(1), "frames/s"]);
+    rows.push([t("rate.received"), asNumber(rate.received, 1), t("fps")], [t("rate.detected"), asNumber(rate.detected, 1), t("fps")], [t("rate.dropped"), asNumber(rate.dropped, 1), `${t("fps")}, ${t("rate.total", { count: stats.dropped_frames })}`]);
+    if (stats.skipped_frames > 0) rows.push([t("rate.skipped"), asNumber(rate.skipped, 1), t("fps")]);
   } else if (stats) {
-    rows.push(["in all", stats.fps.toFixed(1), "frames/s"]);
+    rows.push([t("rate.mean"), asNumber(stats.fps, 1), t("fps")]);
   }
-  if (stats && stats.reconnects > 0) rows.push(["reconnects", stats.reconnects.toLocaleString(), ""]);
+  if (stats && stats.reconnects > 0) rows.push([t("rate.reconnects"), asNumber(stats.reconnects), ""]);
   const shown = rows.map((row) => row.join(":")).join();
   if (tile.figures.dataset.shown !== shown) {
     tile.figures.dataset.shown = shown;
     tile.figures.replaceChildren(...rows.map(([name, value, unit]) => el("div", {}, el("dt", {}, name), el("dd", {}, value, unit && el("span", { class: "unit" }, ` ${unit}`)))));
   }
-  const present = [...source.counts].filter(([, count]) => count > 0).map(([label, count]) => `${count} ${label}`);
-  text(tile.counts, present.length > 0 ? `Now: ${present.join(", ")}` : "Now: nothing");
+  const present = [...source.counts].filter(([, count]) => count > 0).map(([label, count]) => `${asNumber(count)} ${label}`);
+  text(tile.counts, present.length > 0 ? t("live.now", { objects: present.join(", ") }) : t("live.nothing"));
 }

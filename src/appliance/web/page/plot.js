@@ -1,6 +1,7 @@
 // Lines over time, as SVG.
 
 import { el, svg } from "./dom.js";
+import { asTime, t } from "./text.js";
 
 /** As wide as on the screen, about, so that its texts have their size there. */
 const width = () => Math.max(300, Math.min(640, window.innerWidth - 60));
@@ -13,7 +14,7 @@ export function plot(title, series, format) {
   const wide = width();
   const shown = series.filter((one) => one.values.length > 0);
   const all = shown.flatMap((one) => one.values);
-  if (all.length < 2) return el("p", { class: "quiet" }, "Figures appear with the next statistics.");
+  if (all.length < 2) return el("p", { class: "quiet" }, t("figures.later"));
   const times = all.map(([at]) => at);
   const [first, last] = [Math.min(...times), Math.max(...times)];
   const top = niceTop(Math.max(...all.map(([, value]) => value)));
@@ -24,7 +25,7 @@ export function plot(title, series, format) {
     const at = y(top * share);
     root.append(svg("line", { x1: LEFT, x2: wide - 8, y1: at, y2: at, class: "grid" }), svg("text", { x: LEFT - 6, y: at + 4, class: "tick end" }, format(top * share)));
   }
-  const time = (at) => new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const time = (at) => asTime(at, { hour: "2-digit", minute: "2-digit" });
   root.append(svg("text", { x: LEFT, y: HEIGHT - 4, class: "tick" }, time(first)), svg("text", { x: wide - 8, y: HEIGHT - 4, class: "tick end" }, time(last)));
   shown.forEach((one, index) => {
     const points = one.values.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" ");

@@ -1,7 +1,8 @@
 // A day of each source: when objects came, and of when there is video. A pointer or the keyboard moves a cursor over it. While it is
 // moved only the cursor changes, so that each frame of the display has its place.
 
-import { el, svg, text } from "./dom.js";
+import { clock, el, svg, text } from "./dom.js";
+import { t } from "./text.js";
 
 const DAY_MS = 86400000;
 export const PARTS = 288;
@@ -15,10 +16,6 @@ export function dayOf(ms) {
   const day = new Date(ms);
   day.setHours(0, 0, 0, 0);
   return day.getTime();
-}
-
-function shortClock(ms) {
-  return new Date(ms).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 }
 
 /**
@@ -42,7 +39,7 @@ export function makeTimeline({ onMove = () => {}, onPick, only = null }) {
     const cursor = el("span", { class: "cursor", hidden: true });
     const bubble = el("span", { class: "bubble" });
     cursor.append(bubble);
-    const track = el("div", { class: "track", role: "slider", tabindex: 0, "aria-label": `Time of ${source}`, "aria-valuemin": 0, "aria-valuemax": DAY_MS / 1000, "aria-valuenow": 0 }, area, cursor);
+    const track = el("div", { class: "track", role: "slider", tabindex: 0, "aria-label": t("timeline.of", { source }), "aria-valuemin": 0, "aria-valuemax": DAY_MS / 1000, "aria-valuenow": 0 }, area, cursor);
     const one = { source, area, cursor, bubble, track, at: null };
     const move = (ms) => {
       one.at = Math.max(day, Math.min(day + length - 1000, ms));
@@ -101,9 +98,9 @@ export function makeTimeline({ onMove = () => {}, onPick, only = null }) {
     const share = (one.at - day) / length;
     one.cursor.style.transform = `translateX(${share * one.track.clientWidth}px)`;
     one.cursor.classList.toggle("left", share > 0.8);
-    text(one.bubble, shortClock(one.at));
+    text(one.bubble, clock(one.at));
     one.track.setAttribute("aria-valuenow", String(Math.round((one.at - day) / 1000)));
-    one.track.setAttribute("aria-valuetext", shortClock(one.at));
+    one.track.setAttribute("aria-valuetext", clock(one.at));
   };
 
   const fill = (one, found) => {

@@ -1,6 +1,7 @@
 // The camera's own stream, as fragmented MP4 through Media Source. It catches up where it falls behind, and begins again where it ends.
 
 import { el, notify } from "./dom.js";
+import { t } from "./text.js";
 
 /** Behind by more than this, it plays faster; by more than the other, it jumps. */
 const FASTER_S = 1.5;
@@ -12,7 +13,7 @@ const KEEP_S = 20;
 /** Plays the stream of a source in `frame`; returns what ends it. */
 export function playStream(source, frame, onEnd) {
   const Media = window.ManagedMediaSource || window.MediaSource;
-  const video = el("video", { muted: true, playsinline: true, "aria-label": `Stream of ${source}` });
+  const video = el("video", { muted: true, playsinline: true, "aria-label": t("stream.of", { source }) });
   video.muted = true;
   video.disableRemotePlayback = true;
   frame.append(video);
@@ -26,7 +27,7 @@ export function playStream(source, frame, onEnd) {
     onEnd();
   };
   if (!Media) {
-    notify("This browser cannot play the stream of the camera.", "bad");
+    notify(t("stream.cannot"), "bad");
     stop();
     return stop;
   }
@@ -58,10 +59,10 @@ function final(message) {
 
 async function playOnce(Media, source, video, signal) {
   const answer = await fetch(`api/sources/${source}/stream.mp4`, { signal, credentials: "same-origin" });
-  if (answer.status === 404) throw final("The source has no stream that browsers play.");
+  if (answer.status === 404) throw final(t("stream.none"));
   if (!answer.ok) throw new Error(String(answer.status));
   const type = `video/mp4; codecs="${answer.headers.get("X-Codecs")}"`;
-  if (!Media.isTypeSupported(type)) throw final(`This browser cannot play ${type}.`);
+  if (!Media.isTypeSupported(type)) throw final(t("stream.type", { type }));
   const media = new Media();
   const address = URL.createObjectURL(media);
   video.src = address;
@@ -92,7 +93,7 @@ async function playOnce(Media, source, video, signal) {
 function updated(buffer) {
   return new Promise((done, failed) => {
     buffer.addEventListener("updateend", done, { once: true });
-    buffer.addEventListener("error", () => failed(new Error("the stream cannot be decoded")), { once: true });
+    buffer.addEventListener("error", () => failed(new Error("decode")), { once: true });
   });
 }
 
