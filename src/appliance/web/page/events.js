@@ -9,6 +9,7 @@ import { makeFilter } from "./filter.js";
 import { paint, readPictures } from "./pictures.js";
 import { makePlayer } from "./player.js";
 import { may, on, state } from "./store.js";
+import { asTime, fromNow, partsOf, t } from "./text.js";
 import { PARTS, dayOf, makeTimeline } from "./timeline.js";
 
 /** Objects, and pieces of continuous recording, of a page. */
@@ -41,24 +42,24 @@ const LOOK = "jetwatch.events";
 
 export function show(main) {
   const looked = Number(localStorage.getItem(LOOKED)) || Date.now();
-  const nowList = el("ol", { class: "cards", "aria-label": "In view" });
-  const nowEmpty = el("p", { class: "quiet" }, "Nothing is in view.");
+  const nowList = el("ol", { class: "cards", "aria-label": t("events.view") });
+  const nowEmpty = el("p", { class: "quiet" }, t("events.empty"));
   const makeList = () => el("div", { class: `list ${look}` });
   let look = localStorage.getItem(LOOK) === "rows" ? "rows" : "grid";
   let list = makeList();
   let visible = list;
-  const more = el("button", { type: "button", class: "more" }, "Show earlier events");
-  const empty = el("p", { class: "empty", hidden: true }, "No events match.");
+  const more = el("button", { type: "button", class: "more" }, t("events.more"));
+  const empty = el("p", { class: "empty", hidden: true }, t("events.none"));
   const usage = el("p", { class: "summary" });
   const filter = makeFilter(() => begin());
-  const asGrid = el("button", { type: "button", onclick: () => setLook("grid") }, "Grid");
-  const asRows = el("button", { type: "button", onclick: () => setLook("rows") }, "List");
-  const seen = el("button", { type: "button", hidden: !may("operator"), onclick: () => markSeen() }, "Mark all as seen");
+  const asGrid = el("button", { type: "button", onclick: () => setLook("grid") }, t("events.grid"));
+  const asRows = el("button", { type: "button", onclick: () => setLook("rows") }, t("events.rows"));
+  const seen = el("button", { type: "button", hidden: !may("operator"), onclick: () => markSeen() }, t("events.seen"));
   const fresh = el("p", { class: "summary fresh", role: "status" });
   // The day.
   const dayTitle = el("h2", {});
-  const dayBefore = el("button", { type: "button", "aria-label": "The day before", onclick: () => setDay(-1) }, "‹");
-  const dayAfter = el("button", { type: "button", "aria-label": "The day after", onclick: () => setDay(1) }, "›");
+  const dayBefore = el("button", { type: "button", "aria-label": t("events.dayBefore"), onclick: () => setDay(-1) }, "‹");
+  const dayAfter = el("button", { type: "button", "aria-label": t("events.dayAfter"), onclick: () => setDay(1) }, "›");
   const timeline = makeTimeline({ onPick: (source, ms) => player.openMoment(source, ms) });
   let day = dayOf(Date.now());
   const saver = makeExport();
@@ -82,11 +83,11 @@ export function show(main) {
     onPinned: (object) => put(object),
   });
   main.replaceChildren(
-    el("div", { class: "head" }, el("h1", {}, "Events"), el("div", { class: "tools" }, asGrid, asRows, seen)),
+    el("div", { class: "head" }, el("h1", {}, t("tab.events")), el("div", { class: "tools" }, asGrid, asRows, seen)),
     filter.node,
     el("section", { class: "panel day" }, el("div", { class: "line" }, dayBefore, dayTitle, dayAfter), timeline.node, state.info && state.info.has_media ? saver.node : null),
-    el("section", { class: "panel now" }, el("h2", {}, "In view now"), nowList, nowEmpty),
-    el("section", { class: "panel past" }, el("h2", { class: "hidden" }, "History"), usage, fresh, list, empty, more),
+    el("section", { class: "panel now" }, el("h2", {}, t("events.now")), nowList, nowEmpty),
+    el("section", { class: "panel past" }, el("h2", { class: "hidden" }, t("events.history")), usage, fresh, list, empty, more),
     player.node,
   );
   const hasMedia = () => Boolean(state.info && state.info.has_media);
@@ -151,7 +152,7 @@ export function show(main) {
 
   const refreshFresh = () => {
     const count = [...shown.values()].filter(({ object }) => object && !object.reviewed && object.started_ms > looked).length;
-    text(fresh, count > 0 ? `${count}${next ? " or more" : ""} new since you looked, ${dateAndTime(looked)}` : "");
+    text(fresh, count > 0 ? t(next ? "events.freshMore" : "events.fresh", { count, time: dateAndTime(looked) }) : "");
     seen.disabled = ![...shown.values()].some(({ object }) => object && !object.reviewed);
   };
 
@@ -177,7 +178,7 @@ export function show(main) {
         nowCards.set(object.id, known);
       }
       if (nowList.children[index] !== known.node) nowList.insertBefore(known.node, nowList.children[index] || null);
-      text(known.node.querySelector(".badge"), `${object.is_lost ? "lost, " : ""}${span(Math.max(0, Date.now() - object.started_ms))}`);
+      text(known.node.querySelector(".badge"), object.is_lost ? t("events.lost", { span: span(Math.max(0, Date.now() - object.started_ms)) }) : span(Math.max(0, Date.now() - object.started_ms)));
     });
     nowEmpty.hidden = wanted.length > 0;
   };
@@ -202,10 +203,10 @@ export function show(main) {
     const found = await get(withQuery("media", { ...filter.values(), label: null, zone: null, kind: "continuous", before: next, limit: PAGE }));
     if (found.usage === null) return { isWaiting: true };
     const rows = found.items.filter((item) => !shown.has(item.clip)).map((item) => () => {
-      const about = `Recording of ${item.source}, ${dateAndTime(item.started_ms)}`;
+      const about = t("events.recordingOf", { source: item.source, time: dateAndTime(item.started_ms) });
       const node = el("li", { class: "event", "data-source": item.source, "data-kind": "piece", "data-at": item.started_ms },
-        el("button", { class: "thumb", type: "button", tabindex: -1, "aria-label": `Play ${about}`, onclick: () => player.openMoment(item.source, item.started_ms) }, el("span", { class: "crop" }, el("span", { class: "none", "data-letter": "▶" }))),
-        el("div", { class: "what" }, el("p", { class: "name" }, el("strong", {}, "Recording"), ` of ${item.source}`),
+        el("button", { class: "thumb", type: "button", tabindex: -1, "aria-label": t("events.play", { what: about }), onclick: () => player.openMoment(item.source, item.started_ms) }, el("span", { class: "crop" }, el("span", { class: "none", "data-letter": "▶" }))),
+        el("div", { class: "what" }, el("p", { class: "name" }, ...partsOf("events.recordingName", { recording: el("strong", {}, t("events.recording")), source: item.source })),
           el("p", { class: "quiet" }, [dateAndTime(item.started_ms), item.ended_ms ? span(item.ended_ms - item.started_ms) : null, bytes(item.bytes)].filter(Boolean).join(" · "))));
       const entry = { object: null, node };
       shown.set(item.clip, entry);
@@ -417,7 +418,7 @@ export function show(main) {
     try {
       const { objects } = await get(withQuery("objects", { id: argument, limit: 1 }));
       if (objects.length > 0) player.open(objects[0]);
-      else notify("This event is not kept any more.", "bad");
+      else notify(t("events.gone"), "bad");
     } catch (error) {
       notify(error.message, "bad");
     }
@@ -461,19 +462,19 @@ function makeExport() {
   const time = (name, ms) => el("input", { type: "datetime-local", name, step: 1, value: local(ms) });
   const from = time("export-from", Date.now() - SAVED_MS);
   const to = time("export-to", Date.now());
-  const link = el("a", { class: "button", download: "" }, "Save as one video");
+  const link = el("a", { class: "button", download: "" }, t("export.save"));
   const note = el("p", { class: "problem", role: "status" });
   const changed = () => {
     const [begin, end] = [from, to].map((input) => new Date(input.value).getTime());
     const isSpan = end > begin && end - begin <= 3600000;
-    text(note, isSpan || !source.value ? "" : "A span has an hour at most, and ends after its begin.");
+    text(note, isSpan || !source.value ? "" : t("export.wrong"));
     link.hidden = !isSpan || !source.value;
     if (!link.hidden) link.href = `api/${withQuery(`sources/${source.value}/export.mp4`, { from: new Date(begin).toISOString(), to: new Date(end).toISOString() })}`;
   };
   for (const field of [source, from, to]) field.addEventListener("change", changed);
-  const node = el("details", { class: "export" }, el("summary", {}, "Save a span of time"),
-    el("form", { class: "filter", "aria-label": "Span of time", onsubmit: (event) => event.preventDefault() },
-      el("label", {}, "Source", source), el("label", {}, "From", from), el("label", {}, "To", to), el("div", { class: "clear" }, link, note)));
+  const node = el("details", { class: "export" }, el("summary", {}, t("export.title")),
+    el("form", { class: "filter", "aria-label": t("export.form"), onsubmit: (event) => event.preventDefault() },
+      el("label", {}, t("source"), source), el("label", {}, t("from"), from), el("label", {}, t("to"), to), el("div", { class: "clear" }, link, note)));
   return {
     node,
     learn: (names) => {
@@ -486,16 +487,15 @@ function makeExport() {
 
 function dayName(ms) {
   const days = Math.round((dayOf(Date.now()) - dayOf(ms)) / 86400000);
-  if (days === 0) return "Today";
-  if (days === 1) return "Yesterday";
-  return new Date(ms).toLocaleDateString([], { weekday: "long", year: "numeric", month: "long", day: "numeric" });
+  const name = days === 0 || days === 1 ? fromNow(-days, "day", { numeric: "auto" }) : asTime(ms, { weekday: "long", year: "numeric", month: "long", day: "numeric" });
+  return name.charAt(0).toUpperCase() + name.slice(1);
 }
 
 function usageText(usage) {
   if (!usage) return "";
-  const parts = [`${bytes(usage.clip_bytes)} of clips`, `${bytes(usage.snapshot_bytes)} of pictures`];
-  if (usage.continuous_bytes > 0) parts.push(`${bytes(usage.continuous_bytes)} of continuous recording`);
-  if (usage.pinned_bytes > 0) parts.push(`${bytes(usage.pinned_bytes)} kept for good`);
-  if (usage.is_full) parts.push("the disk is full");
-  return `Recorded: ${parts.join(", ")}`;
+  const parts = [t("usage.clips", { size: bytes(usage.clip_bytes) }), t("usage.pictures", { size: bytes(usage.snapshot_bytes) })];
+  if (usage.continuous_bytes > 0) parts.push(t("usage.continuous", { size: bytes(usage.continuous_bytes) }));
+  if (usage.pinned_bytes > 0) parts.push(t("usage.pinned", { size: bytes(usage.pinned_bytes) }));
+  if (usage.is_full) parts.push(t("usage.full"));
+  return t("usage.recorded", { parts: parts.join(", ") });
 }
