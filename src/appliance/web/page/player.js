@@ -6,6 +6,7 @@ import { get, post, withQuery } from "./api.js";
 import { drawLayer, makeLayer } from "./layer.js";
 import { may } from "./store.js";
 import { happenedText, titleOf } from "./cards.js";
+import { asPercent, t } from "./text.js";
 import { PARTS, dayOf, makeTimeline } from "./timeline.js";
 
 /** Played before an event. */
@@ -53,27 +54,27 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
   const note = el("p", { class: "quiet", role: "status" });
   const facts = el("div", { class: "about" });
   const button = (label, action, attributes = {}) => el("button", { type: "button", onclick: action, ...attributes }, label);
-  const older = button("‹ Earlier", () => go(-1));
-  const newer = button("Later ›", () => go(1));
-  const toPicture = button("Picture", () => showPicture());
-  const toVideo = button("Video", () => showVideo());
-  const boxes = button("Box", () => {
+  const older = button(t("player.older"), () => go(-1));
+  const newer = button(t("player.newer"), () => go(1));
+  const toPicture = button(t("player.picture"), () => showPicture());
+  const toVideo = button(t("player.video"), () => showVideo());
+  const boxes = button(t("player.box"), () => {
     hasBox = !hasBox;
     boxes.setAttribute("aria-pressed", String(hasBox));
     draw();
   }, { "aria-pressed": "true" });
-  const pin = button("Keep", () => setPinned());
-  const savePicture = el("a", { class: "button", download: "" }, "Save the picture");
-  const saveClip = el("a", { class: "button", download: "" }, "Save the clip");
-  const link = button("Copy the link", async () => {
+  const pin = button(t("player.keep"), () => setPinned());
+  const savePicture = el("a", { class: "button", download: "" }, t("player.savePicture"));
+  const saveClip = el("a", { class: "button", download: "" }, t("player.saveClip"));
+  const link = button(t("player.copy"), async () => {
     try {
       await navigator.clipboard.writeText(location.href);
-      notify("Copied.");
+      notify(t("copied"));
     } catch {
-      notify("The browser does not allow it.", "bad");
+      notify(t("copy.refused"), "bad");
     }
   });
-  const close = button("Close", () => node.close());
+  const close = button(t("player.close"), () => node.close());
   const timelines = el("div", {});
   node.append(el("div", { class: "line" }, title, close), el("div", { class: "screen" }, stage), note,
     el("div", { class: "actions" }, older, newer, toPicture, toVideo, boxes, pin, savePicture, saveClip, link), timelines, facts);
@@ -131,7 +132,7 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
     play(source, file.to_ms + 500, null);
   });
   video.addEventListener("error", () => {
-    if (!video.hidden && video.src) notify("This browser cannot play the video; save it instead.", "bad");
+    if (!video.hidden && video.src) notify(t("player.cannot"), "bad");
   });
 
   const seek = (ms) => {
@@ -168,7 +169,7 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
       text(note, "");
       load(found, ms);
     } else {
-      text(note, `There is no video of ${of} at ${clock(ms)}.`);
+      text(note, t("player.none", { source: of, time: clock(ms) }));
     }
   };
 
@@ -220,7 +221,7 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
 
   const refreshActions = () => {
     const shown = object;
-    text(title, shown ? titleOf(shown) : `Recording of ${source}`);
+    text(title, shown ? titleOf(shown) : t("player.recording", { source }));
     older.disabled = !shown || !neighbor(shown, -1);
     newer.disabled = !shown || !neighbor(shown, 1);
     toPicture.hidden = !shown || !shown.snapshot;
@@ -234,17 +235,17 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
       return;
     }
     if (shown.snapshot) savePicture.href = `api/media/${shown.snapshot.id}/snapshot.jpg?download=1`;
-    text(pin, shown.pinned ? "Kept" : "Keep");
+    text(pin, shown.pinned ? t("player.kept") : t("player.keep"));
     pin.setAttribute("aria-pressed", String(Boolean(shown.pinned)));
     const rows = [
-      ["Seen", dateAndTime(shown.started_ms)],
-      ["For", shown.duration_ms === null || shown.duration_ms === undefined ? null : span(shown.duration_ms)],
-      ["Best score", shown.score ? `${Math.round(shown.score * 100)} %` : null],
-      ["Zones and lines", shown.zones.join(", ")],
+      [t("player.from"), dateAndTime(shown.started_ms)],
+      [t("player.for"), shown.duration_ms === null || shown.duration_ms === undefined ? null : span(shown.duration_ms)],
+      [t("player.score"), shown.score ? asPercent(shown.score) : null],
+      [t("zones.lines"), shown.zones.join(", ")],
     ].filter(([, value]) => value);
     const events = shown.happened.map((event) => el("li", {}, button(`${clock(event.at)} ${happenedText(event)}`, () => play(shown.source, Date.parse(event.at) - LEAD_MS, shown.clips[0]), { class: "plain" })));
     facts.replaceChildren(el("dl", { class: "facts" }, ...rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))),
-      events.length > 0 ? el("ol", { class: "happened", "aria-label": "What happened" }, ...events) : "");
+      events.length > 0 ? el("ol", { class: "happened", "aria-label": t("player.happened") }, ...events) : "");
   };
 
   const setPinned = async () => {
