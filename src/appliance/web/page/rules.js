@@ -1,19 +1,20 @@
 // The keys of zones, lines, directions and of the rule of rest: their fields, and which objects of the last hour they are about.
 
 import { el } from "./dom.js";
+import { t } from "./text.js";
 
 const number = (label, min, max, step, hint = "") => ({ label, type: "number", min, max, step, hint });
 const FIELDS = {
-  objects: { label: "Objects", type: "text", list: "rule-labels", hint: "Labels or groups, with commas between them. Empty: all objects." },
-  inertia_frames: number("Frames until it counts", 1, 1000, 1),
-  loitering_time_s: number("Loitering after, seconds", 1, 86400, 1, "Empty: not reported."),
-  object_threshold: number("Crowd, objects at least", 1, 10000, 1, "Empty: not reported."),
-  allow_overlap: { label: "May overlap other zones", type: "checkbox" },
-  tolerance_degrees: number("Tolerance, degrees", 0, 180, "any"),
-  min_distance: number("Minimum distance, share of the image", 0, 1, "any"),
-  threshold_s: number("At rest after, seconds", 1, 86400, 1),
-  min_iou: number("Minimum overlap (IOU) with the first box", 0, 1, "any"),
-  schedule: { label: "Schedule", type: "select" },
+  objects: { label: "rule.objects", type: "text", list: "rule-labels", hint: "rule.objectsHint" },
+  inertia_frames: number("rule.inertia", 1, 1000, 1),
+  loitering_time_s: number("rule.loitering", 1, 86400, 1, "rule.notReported"),
+  object_threshold: number("rule.threshold", 1, 10000, 1, "rule.notReported"),
+  allow_overlap: { label: "rule.overlap", type: "checkbox" },
+  tolerance_degrees: number("rule.tolerance", 0, 180, "any"),
+  min_distance: number("rule.distance", 0, 1, "any"),
+  threshold_s: number("rule.rest", 1, 86400, 1),
+  min_iou: number("rule.iou", 0, 1, "any"),
+  schedule: { label: "rule.schedule", type: "select" },
 };
 
 /** The keys of each kind, in the order of their fields. */
@@ -48,10 +49,10 @@ export function fieldsOf(shape, schedules, onChange) {
       shape.keys[key] = next;
       onChange();
     };
-    if (type === "select") return el("label", {}, label, scheduleField(value, schedules, set));
+    if (type === "select") return el("label", {}, t(label), scheduleField(value, schedules, set));
     if (type === "checkbox") {
       const field = el("input", { type, checked: Boolean(value), onchange: () => set(field.checked || null) });
-      return el("label", { class: "tick" }, field, label);
+      return el("label", { class: "tick" }, field, t(label));
     }
     const shown = Array.isArray(value) ? value.join(", ") : value;
     const read = (text) => (key === "objects" ? namesIn(text) : Number(text));
@@ -59,7 +60,7 @@ export function fieldsOf(shape, schedules, onChange) {
       const isEmpty = field.value.trim() === "";
       if (!isEmpty || !field.validity.badInput) set(isEmpty ? null : read(field.value));
     } });
-    return el("label", {}, label, field, hint ? el("span", { class: "quiet" }, hint) : null);
+    return el("label", {}, t(label), field, hint ? el("span", { class: "quiet" }, t(hint)) : null);
   });
 }
 
@@ -70,7 +71,7 @@ function scheduleField(value, schedules, set) {
   const own = value && typeof value !== "string" ? value : null;
   const names = typeof value === "string" && !schedules.includes(value) ? [value, ...schedules] : schedules;
   const field = el("select", { onchange: () => set(field.value === "own" ? own : field.value.slice(1) || null) },
-    el("option", { value: "" }, "Always"), own ? el("option", { value: "own" }, "Windows in the file") : null,
+    el("option", { value: "" }, t("rule.always")), own ? el("option", { value: "own" }, t("rule.ownSchedule")) : null,
     ...names.map((name) => el("option", { value: `=${name}` }, name)));
   field.value = own ? "own" : value ? `=${value}` : "";
   return field;
@@ -80,15 +81,15 @@ function scheduleField(value, schedules, set) {
 export function wordsOf(shape) {
   const of = (key) => valueOf(shape, key);
   const objects = of("objects") || [];
-  const about = objects.length > 0 ? `of ${objects.join(", ")}` : "of all objects";
+  const about = objects.length > 0 ? t("words.of", { objects: objects.join(", ") }) : t("words.ofAll");
   const schedule = of("schedule");
-  const when = typeof schedule === "string" ? `schedule ${schedule}` : schedule || (shape.rule && shape.rule.has_schedule && shape.keys.schedule === undefined) ? "with a schedule" : null;
-  const frames = `after ${of("inertia_frames")} ${of("inertia_frames") === 1 ? "frame" : "frames"}`;
+  const when = typeof schedule === "string" ? t("words.schedule", { name: schedule }) : schedule || (shape.rule && shape.rule.has_schedule && shape.keys.schedule === undefined) ? t("words.hasSchedule") : null;
+  const frames = t("words.frames", { count: of("inertia_frames") });
   const parts = {
-    zone: () => [about, frames, of("loitering_time_s") ? `loitering after ${of("loitering_time_s")} s` : null, of("object_threshold") ? `crowd of ${of("object_threshold")} or more` : null],
-    line: () => [about, frames, "the arrow points to the right"],
-    direction: () => [`within ${of("tolerance_degrees")}°`],
-    stationary: () => [`after ${of("threshold_s")} s`, about],
+    zone: () => [about, frames, of("loitering_time_s") ? t("words.loitering", { count: of("loitering_time_s") }) : null, of("object_threshold") ? t("words.crowd", { count: of("object_threshold") }) : null],
+    line: () => [about, frames, t("words.arrow")],
+    direction: () => [t("words.within", { count: of("tolerance_degrees") })],
+    stationary: () => [t("words.after", { count: of("threshold_s") }), about],
   }[shape.kind]();
   return [...parts, when].filter(Boolean).join(" · ");
 }
@@ -137,7 +138,7 @@ function inZone(shape, trajectories) {
     count += change;
     most = Math.max(most, count);
   }
-  return { hits, words: [`${hits.length} entered`, limit ? `${loiterers} loitered` : null, threshold ? `at most ${most} at a time${most >= threshold ? ", a crowd" : ""}` : null].filter(Boolean).join(", ") };
+  return { hits, words: [t("preview.entered", { count: hits.length }), limit ? t("preview.loitered", { count: loiterers }) : null, threshold ? t(most >= threshold ? "preview.crowd" : "preview.most", { count: most }) : null].filter(Boolean).join(", ") };
 }
 
 function overLine(shape, trajectories) {
@@ -155,7 +156,7 @@ function overLine(shape, trajectories) {
     }
     return left + right > before;
   });
-  return { hits, words: `${left} to the left, ${right} to the right` };
+  return { hits, words: t("preview.crossed", { left, right }) };
 }
 
 function inDirection(shape, trajectories, aspect) {
@@ -171,7 +172,7 @@ function inDirection(shape, trajectories, aspect) {
       return (Math.min(turn, 2 * Math.PI - turn) * 180) / Math.PI <= valueOf(shape, "tolerance_degrees");
     });
   });
-  return { hits, words: `${hits.length} moved so` };
+  return { hits, words: t("preview.moved", { count: hits.length }) };
 }
 
 function atRest(shape, trajectories) {
@@ -182,7 +183,7 @@ function atRest(shape, trajectories) {
       return times[index] - times[first] >= valueOf(shape, "threshold_s") * 1000;
     });
   });
-  return { hits, words: `${hits.length} came to rest` };
+  return { hits, words: t("preview.rested", { count: hits.length }) };
 }
 
 function contains(points, [x, y]) {

@@ -6,6 +6,7 @@ import { get, post, put, withQuery } from "./api.js";
 import { paint, readPictures } from "./pictures.js";
 import { fieldsOf, preview, trajectoryOf, wordsOf } from "./rules.js";
 import { may, on, state } from "./store.js";
+import { t, wordOf } from "./text.js";
 
 /** Time of the preview, in ms. */
 const PREVIEW_MS = 3600000;
@@ -16,8 +17,8 @@ const TAP_PX = 6;
 export function show(main, wanted) {
   const place = el("div", {});
   const pick = el("select", { onchange: () => { location.hash = `zones/${pick.value}`; } });
-  const form = el("form", { class: "filter", hidden: true, onsubmit: (event) => event.preventDefault() }, el("label", {}, "Source", pick));
-  main.replaceChildren(el("h1", {}, "Zones and lines"), form, place);
+  const form = el("form", { class: "filter", hidden: true, onsubmit: (event) => event.preventDefault() }, el("label", {}, t("source"), pick));
+  main.replaceChildren(el("h1", {}, t("zones.lines")), form, place);
   let editor = null;
   /** Offers the sources that have come; begins once the wanted one is there. */
   const build = () => {
@@ -35,8 +36,8 @@ export function show(main, wanted) {
     if (editor) return editor.refresh();
     if (!chosen || isUnknown) {
       // Others may come still.
-      const hint = isUnknown && state.connected ? `There is no source named ${wanted}. Choose another one.` : "Waiting for the sources.";
-      return place.replaceChildren(el("p", { class: "empty" }, names.length === 0 && state.connected ? "No source is running yet." : hint));
+      const hint = isUnknown && state.connected ? t("zones.unknown", { source: wanted }) : t("zones.waiting");
+      return place.replaceChildren(el("p", { class: "empty" }, names.length === 0 && state.connected ? t("sources.none") : hint));
     }
     editor = new Editor(chosen);
     pick.value = chosen;
@@ -55,7 +56,7 @@ export function show(main, wanted) {
     if (editor) editor.close();
   };
   /** Asked before the page goes to another view. */
-  leave.mayLeave = () => !editor || !editor.changed || window.confirm("The rules that you have drawn or changed are not saved. Discard them?");
+  leave.mayLeave = () => !editor || !editor.changed || window.confirm(t("zones.discard"));
   return leave;
 }
 
@@ -79,37 +80,37 @@ class Editor {
     this.trajectories = null;
     this.canEdit = may("operator") && Boolean(state.info && state.info.can_edit);
     this.abort = new AbortController();
-    this.canvas = el("canvas", { width: 640, height: 360, role: "img", "aria-label": `Picture of ${source}` });
-    this.layer = svg("svg", { class: "drawing", viewBox: "0 0 1000 1000", preserveAspectRatio: "none", tabindex: "0", role: "application", "aria-label": "Drawing area", "aria-describedby": "drawing-help" });
+    this.canvas = el("canvas", { width: 640, height: 360, role: "img", "aria-label": t("picture.of", { source }) });
+    this.layer = svg("svg", { class: "drawing", viewBox: "0 0 1000 1000", preserveAspectRatio: "none", tabindex: "0", role: "application", "aria-label": t("zones.area"), "aria-describedby": "drawing-help" });
     this.hint = el("p", { class: "hint", hidden: true });
     this.frame = el("div", { class: "frame editor" }, this.canvas, this.hint, this.layer);
-    this.keys = el("details", { class: "quiet" }, el("summary", {}, "Keyboard"),
-      el("p", {}, "The drawing area takes these keys: S selects the next zone or line, N its next corner; arrows move the corner (with Shift, far), Delete removes it."),
-      el("p", {}, "While you draw, arrows move a cross, Space sets a corner, Enter finishes, Escape cancels."));
-    this.list = el("ul", { class: "shapes", "aria-label": "Rules" });
+    this.keys = el("details", { class: "quiet" }, el("summary", {}, t("zones.keyboard")),
+      el("p", {}, t("zones.keys")),
+      el("p", {}, t("zones.keysDrawing")));
+    this.list = el("ul", { class: "shapes", "aria-label": t("zones.rules") });
     this.labels = el("datalist", { id: "rule-labels" });
     this.ofHour = el("p", { class: "quiet" });
     this.showsTrajectories = el("input", { type: "checkbox", onchange: () => this.draw() });
     this.help = el("p", { class: "quiet", role: "status", id: "drawing-help" });
-    this.yaml = el("pre", { tabindex: "0", role: "group", "aria-label": "As YAML" });
+    this.yaml = el("pre", { tabindex: "0", role: "group", "aria-label": t("zones.yaml") });
     this.problems = el("ul", { class: "log problems" });
     this.result = el("p", { class: "result", role: "status" });
     const button = (label, action, kind = "") => el("button", { type: "button", class: kind, onclick: action }, label);
-    this.addZone = button("Draw a zone", () => this.begin("zone"));
-    this.addLine = button("Draw a line", () => this.begin("line"));
-    this.addDirection = button("Draw a direction", () => this.begin("direction"));
-    this.finish = button("Finish", () => this.end());
-    this.cancel = button("Cancel", () => this.stop());
-    this.save = button("Save and reload", () => this.write(), "primary");
-    this.revert = button("Discard changes", () => this.load());
-    const copy = button("Copy YAML", () => navigator.clipboard && navigator.clipboard.writeText(this.yaml.textContent).then(() => notify("Copied."), () => notify("The browser does not allow it.", "bad")));
+    this.addZone = button(t("zones.drawZone"), () => this.begin("zone"));
+    this.addLine = button(t("zones.drawLine"), () => this.begin("line"));
+    this.addDirection = button(t("zones.drawDirection"), () => this.begin("direction"));
+    this.finish = button(t("zones.finish"), () => this.end());
+    this.cancel = button(t("cancel"), () => this.stop());
+    this.save = button(t("zones.save"), () => this.write(), "primary");
+    this.revert = button(t("zones.revert"), () => this.load());
+    const copy = button(t("zones.copy"), () => navigator.clipboard && navigator.clipboard.writeText(this.yaml.textContent).then(() => notify(t("copied")), () => notify(t("copy.refused"), "bad")));
     this.node = el("div", { class: "zones" },
       el("div", {}, this.frame, this.help, el("div", { class: "actions" }, ...(this.canEdit ? [this.addZone, this.addLine, this.addDirection, this.finish, this.cancel] : [])), this.canEdit ? this.keys : null),
-      el("div", { class: "side" }, el("section", { class: "panel" }, el("h2", {}, "Rules"), this.list, this.labels,
-        this.ofHour, el("label", { class: "tick" }, this.showsTrajectories, "Show the trajectories of the objects of the last hour"),
+      el("div", { class: "side" }, el("section", { class: "panel" }, el("h2", {}, t("zones.rules")), this.list, this.labels,
+        this.ofHour, el("label", { class: "tick" }, this.showsTrajectories, t("zones.trajectories")),
         ...(this.canEdit ? [el("div", { class: "actions" }, this.save, this.revert)] : [el("p", { class: "quiet" }, whyNot())]),
         el("div", { role: "alert" }, this.problems), this.result),
-      el("section", { class: "panel" }, el("h2", {}, "As YAML"), this.yaml, el("div", { class: "actions" }, copy))));
+      el("section", { class: "panel" }, el("h2", {}, t("zones.yaml")), this.yaml, el("div", { class: "actions" }, copy))));
     this.listen();
     readPictures([source], (_, jpeg) => this.paint(jpeg), this.abort.signal);
     this.refresh();
@@ -124,8 +125,7 @@ class Editor {
       const [{ objects, open, next, is_ready: isReady }, { labels }] = await Promise.all([get(withQuery("objects", { source: this.source, from, limit: 200 })), get("objects/facets")]);
       this.labels.replaceChildren(...labels.map((label) => el("option", { value: label })));
       this.trajectories = [...objects, ...open].map(trajectoryOf).filter(({ points }) => points.length > 0);
-      const which = next ? `the last ${this.trajectories.length} objects` : `the ${this.trajectories.length} objects of the last hour`;
-      text(this.ofHour, isReady ? `Beside each rule: what ${which} would have caused, without the frames until it counts and the schedule.` : "");
+      text(this.ofHour, isReady ? t(next ? "zones.previewLast" : "zones.previewHour", { count: this.trajectories.length }) : "");
       this.draw();
     } catch {
       // Drawn without a preview.
@@ -136,9 +136,8 @@ class Editor {
   refresh() {
     const source = state.sources.get(this.source);
     const isLive = this.frame.dataset.live === "true";
-    const what = source && source.state !== "online" ? `The source is ${source.state}.` : "Waiting for a picture.";
     this.hint.hidden = isLive || this.frame.dataset.last === "true";
-    text(this.hint, `${what} Zones and lines can be drawn without a picture, too.`);
+    text(this.hint, source && source.state !== "online" ? t("zones.noPicture", { state: wordOf("state", source.state) }) : t("zones.noPictureYet"));
     this.frame.classList.toggle("blank", !this.hint.hidden);
   }
 
@@ -204,7 +203,7 @@ class Editor {
     if (!drawing) return;
     const least = drawing.kind === "zone" ? 3 : 2;
     if (drawing.points.length < least) {
-      notify(`A ${drawing.kind} needs ${least} points.`, "bad");
+      notify(t(`zones.needs.${drawing.kind}`, { count: least }), "bad");
       return;
     }
     this.shapes.push(drawing);
@@ -377,9 +376,9 @@ class Editor {
     this.save.disabled = !this.changed || Boolean(this.drawing);
     this.revert.disabled = !this.changed;
     if (!this.canEdit) text(this.help, "");
-    else if (this.drawing) text(this.help, { zone: "Tap the corners in their order; tap the first one again, or Finish, to close the zone.", line: "Tap where the line begins and where it ends. Objects cross it to its left or right, as seen along it.", direction: "Tap two points: objects move from the first to the second." }[this.drawing.kind]);
-    else if (this.selected) text(this.help, "Drag a corner or the whole shape.");
-    else text(this.help, "Select a zone, line or direction, or draw a new one.");
+    else if (this.drawing) text(this.help, t(`zones.help.${this.drawing.kind}`));
+    else if (this.selected) text(this.help, t("zones.help.selected"));
+    else text(this.help, t("zones.help.select"));
   }
 
   /** What the objects of the last hour would have caused. */
@@ -388,7 +387,7 @@ class Editor {
     for (const shape of [...this.shapes, this.rest].filter(Boolean)) {
       const { hits, words } = preview(shape, this.trajectories || [], this.groups, this.aspect());
       if (!this.selected || this.shapes[this.selected.shape] === shape) hits.forEach((trajectory) => this.hits.add(trajectory));
-      shape.foreseen = this.trajectories ? `last hour: ${words}` : "";
+      shape.foreseen = this.trajectories ? t("zones.lastHour", { words }) : "";
       if (shape.shown) text(shape.shown, this.describe(shape));
     }
   }
@@ -423,27 +422,27 @@ class Editor {
   drawList() {
     if (this.list.contains(document.activeElement) && ["INPUT", "SELECT"].includes(document.activeElement.tagName)) return;
     const rows = this.shapes.map((shape, index) => {
-      const name = el("input", { value: shape.name, maxlength: 64, "aria-label": `Name of the ${shape.kind}`, readonly: !this.canEdit, oninput: () => {
+      const name = el("input", { value: shape.name, maxlength: 64, "aria-label": t(`zones.nameOf.${shape.kind}`), readonly: !this.canEdit, oninput: () => {
         shape.name = name.value;
         this.touch();
       }, onfocus: () => {
         this.selected = { shape: index, point: 0 };
         this.draw();
       } });
-      const remove = this.canEdit && el("button", { type: "button", class: "plain", "aria-label": `Remove ${shape.name}`, onclick: () => {
+      const remove = this.canEdit && el("button", { type: "button", class: "plain", "aria-label": t("zones.removeOf", { name: shape.name }), onclick: () => {
         this.shapes.splice(index, 1);
         this.selected = null;
         this.touch();
-      } }, "Remove");
-      return el("li", { class: this.selected && this.selected.shape === index ? "selected" : "" }, el("span", { class: `swatch ${shape.kind}` }), el("span", { class: "kind" }, shape.kind), name, remove,
+      } }, t("zones.remove"));
+      return el("li", { class: this.selected && this.selected.shape === index ? "selected" : "" }, el("span", { class: `swatch ${shape.kind}` }), el("span", { class: "kind" }, wordOf("kind", shape.kind)), name, remove,
         this.details(shape));
     });
     if (this.rest) {
-      rows.push(el("li", {}, el("span", { class: "kind" }, "at rest"), el("span", { class: "name" }, "Objects that come to rest"), this.canEdit && el("button", { type: "button", class: "plain", "aria-label": "Remove the rule of objects at rest", onclick: () => this.setRest(null) }, "Remove"), this.details(this.rest)));
+      rows.push(el("li", {}, el("span", { class: "kind" }, wordOf("kind", "stationary")), el("span", { class: "name" }, t("zones.rest")), this.canEdit && el("button", { type: "button", class: "plain", "aria-label": t("zones.removeRest"), onclick: () => this.setRest(null) }, t("zones.remove")), this.details(this.rest)));
     } else if (this.canEdit) {
-      rows.push(el("li", {}, el("button", { type: "button", class: "plain", onclick: () => this.setRest({ kind: "stationary", keys: { threshold_s: 10 }, isOpen: true }) }, "Report objects that come to rest")));
+      rows.push(el("li", {}, el("button", { type: "button", class: "plain", onclick: () => this.setRest({ kind: "stationary", keys: { threshold_s: 10 }, isOpen: true }) }, t("zones.addRest"))));
     }
-    this.list.replaceChildren(...(rows.length > 0 ? rows : [el("li", { class: "quiet" }, "This source has no rules.")]));
+    this.list.replaceChildren(...(rows.length > 0 ? rows : [el("li", { class: "quiet" }, t("zones.none"))]));
   }
 
   setRest(rest) {
@@ -473,7 +472,7 @@ class Editor {
       this.showOutcome(outcome);
       if (outcome.saved) this.changed = false;
       // The result of the reload may come before this answer.
-      if (outcome.saved && this.waits) text(this.result, "Saved. The configuration is being read again.");
+      if (outcome.saved && this.waits) text(this.result, t("zones.saved"));
       this.waits = this.waits && outcome.saved;
     } catch (error) {
       this.waits = false;
@@ -484,9 +483,9 @@ class Editor {
 
   showOutcome(outcome) {
     text(this.yaml, outcome.yaml || "# none");
-    this.problems.replaceChildren(...outcome.problems.map((problem) => el("li", { class: "error" }, problem)));
+    this.problems.replaceChildren(...outcome.problems.map((problem) => el("li", { class: "error", lang: "en" }, problem)));
     // What came of the last change stays until the next one.
-    if (outcome.reason) text(this.result, `Not saved: ${outcome.reason}.`);
+    if (outcome.reason) text(this.result, t("zones.notSaved", { reason: outcome.reason }));
     if (outcome.problems.length > 0) this.save.disabled = true;
   }
 
@@ -494,7 +493,7 @@ class Editor {
     if (!this.waits) return;
     this.waits = false;
     const isApplied = message.state === "applied";
-    text(this.result, isApplied ? "Saved and in effect." : `The reload was ${message.state}: ${message.problems.map((problem) => problem.text).join("; ")}`);
+    text(this.result, isApplied ? t("zones.applied") : t("zones.notApplied", { state: wordOf("reload", message.state), problems: message.problems.map((problem) => problem.text).join("; ") }));
     this.result.dataset.state = message.state;
     if (isApplied) this.load();
   }
@@ -512,9 +511,7 @@ function arrow([[x1, y1], [x2, y2]], kind) {
 
 /** Why nothing can be changed, and how to get the right to it. */
 function whyNot() {
-  if (may("operator")) return "This run has no configuration file that could be changed.";
-  const role = state.session ? state.session.role : "viewer";
-  return state.session && state.session.has_users
-    ? `Your role, ${role}, may look at them, not change them. Who manages the device gives the role operator: jetwatch user add NAME --role operator.`
-    : `Without users, the page may do what the role ${role} may. Set web.without_users to operator in the configuration, or add users.`;
+  if (may("operator")) return t("zones.noFile");
+  const role = wordOf("role", state.session ? state.session.role : "viewer");
+  return t(state.session && state.session.has_users ? "zones.role" : "zones.noUsers", { role });
 }
