@@ -3,6 +3,7 @@
 import { el, notify, text } from "./dom.js";
 import { get, post, put } from "./api.js";
 import { may, on, state } from "./store.js";
+import { asNumber, asUnit, t, wordOf } from "./text.js";
 
 /** Time between two looks at what runs. */
 const LOOK_MS = 500;
@@ -12,7 +13,7 @@ const field = (name, label, attributes = {}) => {
   return [input, el("label", {}, label, input)];
 };
 
-const seconds = (value) => (value === null || value === undefined ? "–" : `${value.toFixed(1)} s`);
+const seconds = (value) => (value === null || value === undefined ? "–" : asUnit(value, "second", 1));
 
 /** A name for a source, as the daemon accepts it and no source has it. */
 function nameFor(parts) {
@@ -25,14 +26,14 @@ function nameFor(parts) {
 
 export function show(main) {
   if (!may("administrator")) {
-    main.replaceChildren(el("h1", {}, "Cameras"), el("p", { class: "empty" }, "Only an administrator may add cameras. An administrator makes one with jetwatch user add NAME --role administrator."));
+    main.replaceChildren(el("h1", {}, t("tab.cameras")), el("p", { class: "empty" }, t("cameras.only")));
     return () => {};
   }
-  const [address, addressLabel] = field("address", "Host, or address of a stream", { placeholder: "192.168.1.20", type: "text" });
-  const [user, userLabel] = field("user", "User of the camera");
-  const [password, passwordLabel] = field("password", "Password", { type: "password", autocomplete: "new-password" });
-  const find = el("button", { type: "submit", class: "primary" }, "Find cameras");
-  const direct = el("button", { type: "button" }, "Test as a stream");
+  const [address, addressLabel] = field("address", t("cameras.address"), { placeholder: "192.168.1.20", type: "text" });
+  const [user, userLabel] = field("user", t("cameras.user"));
+  const [password, passwordLabel] = field("password", t("login.password"), { type: "password", autocomplete: "new-password" });
+  const find = el("button", { type: "submit", class: "primary" }, t("cameras.find"));
+  const direct = el("button", { type: "button" }, t("cameras.direct"));
   const search = el("form", { class: "filter" }, addressLabel, userLabel, passwordLabel);
   const progress = el("p", { class: "result", role: "status" });
   const list = el("div", { class: "found" });
@@ -46,7 +47,7 @@ export function show(main) {
   const busy = (what) => {
     find.disabled = direct.disabled = Boolean(what);
     for (const button of list.querySelectorAll("button")) button.disabled = Boolean(what);
-    text(progress, what === "find" ? "Asking the network for cameras. This takes some seconds." : what === "test" ? "Opening the stream. This takes up to 15 s." : "");
+    text(progress, what === "find" ? t("cameras.finding") : what === "test" ? t("cameras.opening") : "");
   };
   /** Starts what is wanted, and waits for its end. */
   async function run(job, done) {
@@ -78,13 +79,13 @@ export function show(main) {
 
   const showFound = ({ found }) => {
     const cameras = (found && found.cameras) || [];
-    text(progress, found && found.error ? found.error : cameras.length > 0 ? `${cameras.length} found` : "No camera answered. Cameras answer within their own network only, and some only where ONVIF is switched on in their settings. Type the address of one.");
+    text(progress, found && found.error ? found.error : cameras.length > 0 ? t("cameras.found", { count: cameras.length }) : t("cameras.noneFound"));
     list.replaceChildren(...cameras.map((one) => {
-      const title = [one.manufacturer, one.model].filter(Boolean).join(" ") || one.name || "Camera";
+      const title = [one.manufacturer, one.model].filter(Boolean).join(" ") || one.name || t("cameras.unnamed");
       const streams = (one.streams || []).map((stream) => el("li", { class: "stream" },
-        el("span", {}, [stream.name, stream.codec, stream.size && stream.size.join("×"), stream.frame_rate && `${stream.frame_rate} frames/s`, stream.sound && "sound"].filter(Boolean).join(", ")),
-        stream.for_detection && el("span", { class: "chip" }, "suggested"),
-        stream.uri ? el("button", { type: "button", "aria-label": `Test ${stream.name} of ${title}`, onclick: () => test(stream.uri, [one.name, one.model]) }, "Test") : el("span", { class: "problem" }, stream.error)));
+        el("span", {}, [stream.name, stream.codec, stream.size && stream.size.join("×"), stream.frame_rate && `${asNumber(stream.frame_rate)} ${t("fps")}`, stream.sound && t("cameras.hasSound")].filter(Boolean).join(", ")),
+        stream.for_detection && el("span", { class: "chip" }, t("cameras.suggested")),
+        stream.uri ? el("button", { type: "button", "aria-label": t("cameras.testOf", { stream: stream.name, camera: title }), onclick: () => test(stream.uri, [one.name, one.model]) }, t("cameras.test")) : el("span", { class: "problem" }, stream.error)));
       return el("article", { class: "camera" }, el("h3", {}, title), el("p", { class: "quiet" }, one.address),
         one.error && el("p", { class: "problem" }, one.error), el("ul", { class: "shapes" }, streams));
     }));
@@ -108,18 +109,18 @@ export function show(main) {
   const showTest = ({ tested }) => {
     look.hidden = false;
     if (!tested || tested.error) {
-      look.replaceChildren(el("h2", {}, "The stream"), el("p", { class: "problem", role: "alert" }, (tested && tested.error) || "The stream was not opened."), el("p", { class: "quiet" }, camera.uri));
+      look.replaceChildren(el("h2", {}, t("cameras.stream")), el("p", { class: "problem", role: "alert" }, (tested && tested.error) || t("cameras.notOpened")), el("p", { class: "quiet" }, camera.uri));
       return;
     }
-    const [name, nameLabel] = field("name", "Name", { required: true, maxlength: 64, value: camera.name });
-    const [fps, fpsLabel] = field("max_fps", "Maximum frames/s; empty: all", { type: "number", min: 0.1, max: 240, step: "any", value: tested.suggested_max_fps || "" });
-    const add = el("button", { type: "submit", class: "primary" }, "Add to the configuration");
+    const [name, nameLabel] = field("name", t("cameras.name"), { required: true, maxlength: 64, value: camera.name });
+    const [fps, fpsLabel] = field("max_fps", t("cameras.maxFps"), { type: "number", min: 0.1, max: 240, step: "any", value: tested.suggested_max_fps || "" });
+    const add = el("button", { type: "submit", class: "primary" }, t("cameras.add"));
     const result = el("div", { class: "result", role: "status" });
     const form = el("form", { class: "filter" }, nameLabel, fpsLabel);
     const facts = [
-      ["Codec", tested.codec || "–"], ["Size", tested.size ? tested.size.join("×") : "–"],
-      ["Frames per second", tested.frame_rate ? tested.frame_rate.toFixed(1) : "–"], ["Sound", tested.sound || "no AAC, which alone is kept"],
-      ["First image after", seconds(tested.first_image_s)], ["First key frame after", seconds(tested.first_key_frame_s)], ["From key frame to key frame", seconds(tested.key_frame_interval_s)],
+      [t("cameras.codec"), tested.codec || "–"], [t("cameras.size"), tested.size ? tested.size.join("×") : "–"],
+      [t("cameras.rate"), tested.frame_rate ? asNumber(tested.frame_rate, 1) : "–"], [t("cameras.sound"), tested.sound || t("cameras.noSound")],
+      [t("cameras.firstImage"), seconds(tested.first_image_s)], [t("cameras.firstKey"), seconds(tested.first_key_frame_s)], [t("cameras.keyInterval"), seconds(tested.key_frame_interval_s)],
     ];
     form.append(el("div", { class: "clear" }, add));
     form.addEventListener("submit", async (event) => {
@@ -134,17 +135,17 @@ export function show(main) {
         add.disabled = false;
       }
     });
-    look.replaceChildren(el("h2", {}, "The stream"), el("p", { class: "quiet" }, camera.uri),
-      el("img", { class: "sample", alt: `Picture of ${camera.uri}`, src: `api/cameras/picture.jpg?at=${Date.now()}` }),
+    look.replaceChildren(el("h2", {}, t("cameras.stream")), el("p", { class: "quiet" }, camera.uri),
+      el("img", { class: "sample", alt: t("picture.of", { source: camera.uri }), src: `api/cameras/picture.jpg?at=${Date.now()}` }),
       el("dl", { class: "facts" }, facts.map(([what, value]) => el("div", {}, el("dt", {}, what), el("dd", {}, value)))), form, result);
     look.scrollIntoView({ block: "nearest" });
   };
 
   const showAdded = (node, outcome, wanted) => {
-    const lines = outcome.problems.length > 0 ? outcome.problems : [outcome.reason || `${wanted.name} is in the configuration, which is read again now. The file of before is ${outcome.previous}.`];
+    const lines = outcome.problems.length > 0 ? outcome.problems : [outcome.reason || t("cameras.added", { name: wanted.name, previous: outcome.previous })];
     node.dataset.state = outcome.saved ? "applied" : "refused";
     node.replaceChildren(...lines.map((line) => el("p", { class: outcome.saved ? null : "problem" }, line)), ...(outcome.saved
-      ? [el("p", {}, el("a", { href: "#live" }, "Live view"), " · ", el("a", { href: `#zones/${encodeURIComponent(wanted.name)}` }, "Draw zones and lines"))]
+      ? [el("p", {}, el("a", { href: "#live" }, t("live.title")), " · ", el("a", { href: `#zones/${encodeURIComponent(wanted.name)}` }, t("cameras.draw")))]
       : [outcome.yaml && el("pre", { tabindex: 0 }, outcome.yaml)].filter(Boolean)));
   };
 
@@ -158,11 +159,11 @@ export function show(main) {
     if (address.value.trim()) test(address.value.trim(), []);
     else address.focus();
   });
-  main.replaceChildren(el("h1", {}, "Cameras"),
-    el("section", { class: "panel" }, el("h2", {}, "Find a camera"), search,
-      el("p", { class: "quiet" }, "Without an address, the networks of this device are searched by ONVIF. The password is kept in a file of its own beside the configuration, which only the daemon may read. Cameras lock a user after a few wrong passwords."), progress, list), look);
+  main.replaceChildren(el("h1", {}, t("tab.cameras")),
+    el("section", { class: "panel" }, el("h2", {}, t("cameras.search")), search,
+      el("p", { class: "quiet" }, t("cameras.about")), progress, list), look);
   // The result of a reload that a new camera has caused.
-  const stop = on("reload", (reload) => reload.state !== "applied" && notify(`The reload was ${reload.state}.`, "bad"));
+  const stop = on("reload", (reload) => reload.state !== "applied" && notify(t("reload.result", { state: wordOf("reload", reload.state) }), "bad"));
   return () => {
     ended = true;
     clearTimeout(timer);

@@ -6,20 +6,21 @@ import { may, on, rates, state } from "./store.js";
 import { plot } from "./plot.js";
 import { showChecks } from "./checks.js";
 import { storage } from "./storage.js";
+import { asNumber, asPercent, asUnit, t, wordOf } from "./text.js";
 
 export function show(main) {
   const parts = Object.fromEntries(["problems", "overview", "machine", "storage", "delivery", "plots", "log", "checks", "actions"].map((name) => [name, el("div", { class: name })]));
   const sections = [
-    el("h1", {}, "Machine"),
-    el("section", { class: "panel" }, el("h2", {}, "What needs attention"), parts.problems),
-    el("section", { class: "panel" }, el("h2", {}, "Daemon"), parts.overview),
-    el("section", { class: "panel" }, el("h2", {}, "Loads, clocks, temperatures, power"), parts.machine),
-    el("section", { class: "panel" }, el("h2", {}, "Disks"), parts.storage),
-    el("section", { class: "panel" }, el("h2", {}, "Messages"), parts.delivery),
-    el("section", { class: "panel" }, el("h2", {}, "Last hour"), parts.plots),
-    el("section", { class: "panel" }, el("h2", {}, "Warnings"), parts.log),
-    may("administrator") && el("section", { class: "panel" }, el("h2", {}, "Checks"), parts.checks),
-    el("section", { class: "panel" }, el("h2", {}, "Configuration and support"), parts.actions),
+    el("h1", {}, t("tab.machine")),
+    el("section", { class: "panel" }, el("h2", {}, t("machine.attention")), parts.problems),
+    el("section", { class: "panel" }, el("h2", {}, t("machine.daemon")), parts.overview),
+    el("section", { class: "panel" }, el("h2", {}, t("machine.loads")), parts.machine),
+    el("section", { class: "panel" }, el("h2", {}, t("machine.disks")), parts.storage),
+    el("section", { class: "panel" }, el("h2", {}, t("machine.messages")), parts.delivery),
+    el("section", { class: "panel" }, el("h2", {}, t("machine.hour")), parts.plots),
+    el("section", { class: "panel" }, el("h2", {}, t("machine.warnings")), parts.log),
+    may("administrator") && el("section", { class: "panel" }, el("h2", {}, t("machine.checks")), parts.checks),
+    el("section", { class: "panel" }, el("h2", {}, t("machine.support")), parts.actions),
   ];
   main.replaceChildren(...sections.filter(Boolean));
   parts.problems.setAttribute("role", "status");
@@ -65,32 +66,31 @@ function problems(node, usage) {
   const { stats, detector, reload, info } = state;
   const found = [];
   const add = (kind, told) => found.push([kind, told]);
-  if (detector && detector.state !== "ready") add(detector.state === "building" ? "warning" : "bad", `Detector: ${detector.state}${detector.reason ? `, ${detector.reason}` : ""}`);
+  if (detector && detector.state !== "ready") add(detector.state === "building" ? "warning" : "bad", t(detector.reason ? "problem.detector" : "live.detector", { state: wordOf("detector", detector.state), reason: detector.reason }));
   for (const source of state.sources.values()) {
-    if (source.state === "offline") add("bad", `${source.name} is offline${source.reason ? `: ${source.reason}` : ""}`);
+    if (source.state === "offline") add("bad", t(source.reason ? "problem.offlineBy" : "problem.offline", { source: source.name, reason: source.reason }));
   }
-  if (usage && usage.is_full) add("bad", "The disk is full: recording has stopped. Delete or release kept files, or change record.retention.");
-  if (reload && reload.state !== "applied") add("bad", `The last reload was ${reload.state}; its problems are below.`);
+  if (usage && usage.is_full) add("bad", t("problem.full"));
+  if (reload && reload.state !== "applied") add("bad", t("problem.reload", { state: wordOf("reload", reload.state) }));
   for (const { name } of state.sources.values()) {
     const rate = rates(name);
     const share = rate && rate.received > 0 ? rate.dropped / rate.received : 0;
-    if (share > DROPPED) add("warning", `${name}: ${Math.round(share * 100)} % of the frames are dropped. Lower its max_fps, raise interval, or use a smaller model.`);
+    if (share > DROPPED) add("warning", t("problem.dropped", { source: name, share: asPercent(share) }));
   }
   const throttled = stats && stats.machine ? stats.machine.throttled_by : [];
-  if (throttled.length > 0) add("warning", `The machine is throttled by ${throttled.map((cause) => cause.name).join(", ")}`);
-  if (stats && stats.messages.dropped > 0) add("warning", `${stats.messages.dropped.toLocaleString()} messages were given up since the start`);
+  if (throttled.length > 0) add("warning", t("problem.throttled", { causes: throttled.map((cause) => cause.name).join(", ") }));
+  if (stats && stats.messages.dropped > 0) add("warning", t("problem.givenUp", { count: stats.messages.dropped }));
   for (const disk of (info && info.disks) || []) {
-    if (disk.total_bytes > 0 && disk.free_bytes / disk.total_bytes < FREE) add("warning", `${disk.name}: ${bytes(disk.free_bytes)} free of ${bytes(disk.total_bytes)}`);
+    if (disk.total_bytes > 0 && disk.free_bytes / disk.total_bytes < FREE) add("warning", t("disk.free", { disk: wordOf("disk", disk.name), free: bytes(disk.free_bytes), total: bytes(disk.total_bytes) }));
   }
   const memory = info && info.memory;
-  if (memory && memory.total_bytes > 0 && memory.available_bytes / memory.total_bytes < AVAILABLE) add("warning", `Memory: ${bytes(memory.available_bytes)} of ${bytes(memory.total_bytes)} available`);
-  const words = { bad: "Wrong", warning: "Look" };
+  if (memory && memory.total_bytes > 0 && memory.available_bytes / memory.total_bytes < AVAILABLE) add("warning", t("problem.memory", { available: bytes(memory.available_bytes), total: bytes(memory.total_bytes) }));
   const about = JSON.stringify(found);
   if (node.dataset.shown === about) return;
   node.dataset.shown = about;
   node.replaceChildren(found.length === 0
-    ? el("p", { class: "good" }, stats ? "✓ Nothing." : "Figures appear with the next statistics.")
-    : el("ul", { class: "log problems" }, ...found.map(([kind, told]) => el("li", {}, el("strong", { class: kind }, `${words[kind]}: `), told))));
+    ? el("p", { class: "good" }, stats ? t("problem.none") : t("figures.later"))
+    : el("ul", { class: "log problems" }, ...found.map(([kind, told]) => el("li", {}, el("strong", { class: kind }, `${t(`problem.${kind}`)} `), told))));
 }
 
 /** Names with values; those without a value are left out. */
@@ -103,22 +103,22 @@ function meter(name, percent, note) {
   const value = percent === null || percent === undefined ? null : Math.max(0, Math.min(100, percent));
   return el("div", { class: "gauge" },
     el("span", {}, name),
-    value === null ? el("span", { class: "quiet" }, "–") : el("meter", { min: 0, max: 100, low: 70, high: 90, optimum: 0, value: value.toFixed(1), "aria-label": `${name} ${Math.round(value)} %` }),
-    el("span", { class: "value" }, [value === null ? null : `${Math.round(value)} %`, note].filter(Boolean).join(" · ")));
+    value === null ? el("span", { class: "quiet" }, "–") : el("meter", { min: 0, max: 100, low: 70, high: 90, optimum: 0, value: value.toFixed(1), "aria-label": `${name} ${asPercent(value / 100)}` }),
+    el("span", { class: "value" }, [value === null ? null : asPercent(value / 100), note].filter(Boolean).join(" · ")));
 }
 
 function overview(node) {
   const { info, stats, detector } = state;
   node.replaceChildren(table([
-    ["Device", info && info.device],
-    ["Machine", info && info.model],
-    ["Version", info && info.version],
-    ["Running for", stats && span(stats.uptime_ms)],
-    ["Detector", (detector && detector.state === "ready" && detector.runs) || (detector && detector.state) || (info && info.detector)],
-    ["Frames/s, all sources", stats && stats.fps.toFixed(1)],
-    ["Frames/s, network alone", stats && stats.inference_fps.toFixed(1)],
-    ["CPU time per frame", stats && `${stats.cpu_ms_per_frame.toFixed(2)} ms`],
-    ["Memory of the daemon", stats && `${bytes(stats.rss_bytes)}, at most ${bytes(stats.peak_rss_bytes)}`],
+    [t("machine.device"), info && info.device],
+    [t("machine.model"), info && info.model],
+    [t("machine.version"), info && info.version],
+    [t("machine.uptime"), stats && span(stats.uptime_ms)],
+    [t("machine.detector"), (detector && detector.state === "ready" && detector.runs) || (detector && wordOf("detector", detector.state)) || (info && info.detector)],
+    [t("machine.fps"), stats && asNumber(stats.fps, 1)],
+    [t("machine.inferenceFps"), stats && asNumber(stats.inference_fps, 1)],
+    [t("machine.cpuTime"), stats && asUnit(stats.cpu_ms_per_frame, "millisecond", 2)],
+    [t("machine.rss"), stats && t("machine.rssPeak", { now: bytes(stats.rss_bytes), peak: bytes(stats.peak_rss_bytes) })],
   ]));
 }
 
@@ -127,27 +127,29 @@ function machine(node) {
   const groups = [];
   if (found) {
     const throttled = found.throttled_by.map((cause) => cause.name).join(", ");
-    groups.push(el("p", { class: throttled ? "warning" : "quiet" }, throttled ? `Throttled now by ${throttled}` : `Not throttled now; ${found.throttled_times} times since the start`));
+    groups.push(el("p", { class: throttled ? "warning" : "quiet" }, throttled ? t("machine.throttled", { causes: throttled }) : t("machine.notThrottled", { count: found.throttled_times })));
     const { throttling } = state;
-    if (throttling) groups.push(el("p", { class: "quiet" }, `Last change, ${dateAndTime(throttling.at)}: ${throttling.text}`));
-    const mhz = (one) => (one.mhz === null ? null : `${Math.round(one.mhz)}${one.max_mhz ? ` of ${Math.round(one.max_mhz)}` : ""} MHz`);
-    const cpus = found.cpus.map((cpu) => meter(`CPU ${cpu.cpu}`, cpu.online ? cpu.load_percent : null, cpu.online ? mhz(cpu) : "off"));
+    if (throttling) groups.push(el("p", { class: "quiet" }, t("machine.lastChange", { time: dateAndTime(throttling.at), text: throttling.text })));
+    const mhz = (one) => (one.mhz === null ? null : one.max_mhz ? t("machine.mhz", { now: asNumber(one.mhz, 0), max: asNumber(one.max_mhz, 0) }) : `${asNumber(one.mhz, 0)} MHz`);
+    const cpus = found.cpus.map((cpu) => meter(`CPU ${cpu.cpu}`, cpu.online ? cpu.load_percent : null, cpu.online ? mhz(cpu) : t("machine.cpuOff")));
     const engines = found.engines.map((engine) => meter(engine.engine.toUpperCase(), engine.load_percent, mhz(engine)));
     const memory = state.info && state.info.memory;
-    const used = memory && memory.total_bytes > 0 ? [meter("Memory", (1 - memory.available_bytes / memory.total_bytes) * 100, `${bytes(memory.available_bytes)} of ${bytes(memory.total_bytes)} available`)] : [];
+    const used = memory && memory.total_bytes > 0 ? [meter(t("machine.memory"), (1 - memory.available_bytes / memory.total_bytes) * 100, t("machine.available", { available: bytes(memory.available_bytes), total: bytes(memory.total_bytes) }))] : [];
     groups.push(el("div", { class: "gauges" }, ...cpus, ...engines, ...used));
     // `gpu-throttle-alert` belongs to the zone `GPU-therm`.
     const part = (name) => name.toLowerCase().split("-")[0];
     const hot = new Set(found.throttled_by.filter((cause) => cause.cause === "heat").map((cause) => part(cause.name)));
     const temperatures = found.temperatures.filter((zone) => zone.celsius !== null)
-      .map((zone) => [zone.zone, `${zone.celsius.toFixed(1)} °C${hot.has(part(zone.zone)) ? ", throttles" : ""}`]);
-    if (temperatures.length > 0) groups.push(el("h3", {}, "Temperatures"), table(temperatures));
-    const rails = found.rails.filter((rail) => rail.mw !== null).map((rail) => [rail.rail, `${(rail.mw / 1000).toFixed(2)} W${rail.alarm ? ", over its limit" : ""}`]);
-    const counted = found.over_current.filter((counter) => counter.count > 0).map((counter) => [counter.counter, `${counter.count} times since the start of the machine`]);
-    if (counted.length > 0) groups.push(el("h3", {}, "Over-current"), table(counted));
-    if (rails.length > 0) groups.push(el("h3", {}, "Power"), table(rails));
+      .map((zone) => [zone.zone, asUnit(zone.celsius, "celsius", 1), hot.has(part(zone.zone))])
+      .map(([zone, value, isHot]) => [zone, isHot ? t("machine.throttles", { value }) : value]);
+    if (temperatures.length > 0) groups.push(el("h3", {}, t("machine.temperatures")), table(temperatures));
+    const rails = found.rails.filter((rail) => rail.mw !== null).map((rail) => [rail, `${asNumber(rail.mw / 1000, 2)} W`])
+      .map(([rail, value]) => [rail.rail, rail.alarm ? t("machine.overLimit", { value }) : value]);
+    const counted = found.over_current.filter((counter) => counter.count > 0).map((counter) => [counter.counter, t("machine.overCurrentTimes", { count: counter.count })]);
+    if (counted.length > 0) groups.push(el("h3", {}, t("machine.overCurrent")), table(counted));
+    if (rails.length > 0) groups.push(el("h3", {}, t("machine.power")), table(rails));
   } else {
-    groups.push(el("p", { class: "quiet" }, "Figures appear with the next statistics."));
+    groups.push(el("p", { class: "quiet" }, t("figures.later")));
   }
   node.replaceChildren(...groups);
 }
@@ -155,17 +157,17 @@ function machine(node) {
 function delivery(node) {
   const { stats } = state;
   if (!stats) {
-    node.replaceChildren(el("p", { class: "quiet" }, "Figures appear with the next statistics."));
+    node.replaceChildren(el("p", { class: "quiet" }, t("figures.later")));
     return;
   }
   const { messages, spool } = stats;
   node.replaceChildren(table([
-    ["Delivered", messages.delivered.toLocaleString()],
-    ["Waiting", messages.queued.toLocaleString()],
-    ["Given up", messages.dropped.toLocaleString()],
-    ["Spool in memory", spool && bytes(spool.runtime_bytes)],
-    ["Spool on the device", spool && spool.state_bytes !== null ? bytes(spool.state_bytes) : null],
-    ["Oldest message that waits", spool && spool.oldest_age_ms ? span(spool.oldest_age_ms) : null],
+    [t("delivery.delivered"), asNumber(messages.delivered)],
+    [t("delivery.waiting"), asNumber(messages.queued)],
+    [t("delivery.givenUp"), asNumber(messages.dropped)],
+    [t("delivery.spoolMemory"), spool && bytes(spool.runtime_bytes)],
+    [t("delivery.spoolDisk"), spool && spool.state_bytes !== null ? bytes(spool.state_bytes) : null],
+    [t("delivery.oldest"), spool && spool.oldest_age_ms ? span(spool.oldest_age_ms) : null],
   ]));
 }
 
@@ -177,16 +179,16 @@ function plots(node, points) {
   const stages = names.filter(isWork).map(stage).filter((one) => one.values.some(([, value]) => value >= 0.05))
     .sort((a, b) => b.values[b.values.length - 1][1] - a.values[a.values.length - 1][1]).slice(0, 8);
   node.replaceChildren(
-    plot("Mean time of each stage, without waits for frames", stages, (value) => `${value >= 10 ? Math.round(value) : value.toFixed(1)} ms`),
-    plot("Frames/s", [series("all sources", (point) => point.fps)], (value) => value.toFixed(value < 10 ? 1 : 0)),
-    plot("Load", [series("CPU", (point) => point.cpu_percent), series("GPU", (point) => point.gpu_percent)], (value) => `${Math.round(value)} %`),
-    plot("Memory of the daemon", [series("resident", (point) => point.rss_bytes)], bytes),
+    plot(t("plot.stages"), stages, (value) => asUnit(value, "millisecond", value >= 10 ? 0 : 1)),
+    plot(t("plot.fps"), [series(t("plot.all"), (point) => point.fps)], (value) => asNumber(value, value < 10 ? 1 : 0)),
+    plot(t("plot.load"), [series("CPU", (point) => point.cpu_percent), series("GPU", (point) => point.gpu_percent)], (value) => asPercent(value / 100)),
+    plot(t("machine.rss"), [series(t("plot.resident"), (point) => point.rss_bytes)], bytes),
   );
 }
 
 function warnings(node, lines) {
   if (lines.length === 0) {
-    node.replaceChildren(el("p", { class: "quiet" }, "No warnings since the start."));
+    node.replaceChildren(el("p", { class: "quiet" }, t("machine.noWarnings")));
     return;
   }
   // The same text again, but for its numbers, is one line with a count.
@@ -198,8 +200,8 @@ function warnings(node, lines) {
     groups.set(key, { line, count: (known ? known.count : 0) + 1, first: known ? known.first : line.at });
   }
   node.replaceChildren(el("ul", { class: "log" }, ...[...groups.values()].slice(-100).reverse().map(({ line, count, first }) =>
-    el("li", { class: line.level }, el("strong", {}, `${line.level} `), el("span", { class: "quiet" }, `${clock(line.at)} ${line.source || ""} `), line.text,
-      count > 1 ? el("span", { class: "quiet" }, ` (${count} times since ${clock(first)})`) : null))));
+    el("li", { class: line.level }, el("strong", {}, `${wordOf("level", line.level)} `), el("span", { class: "quiet" }, `${clock(line.at)} ${line.source || ""} `), el("span", { lang: "en" }, line.text),
+      count > 1 ? el("span", { class: "quiet" }, ` ${t("machine.repeated", { count, time: clock(first) })}`) : null))));
 }
 
 function actions(node) {
@@ -209,26 +211,26 @@ function actions(node) {
   if (node.dataset.shown === shown) return;
   node.dataset.shown = shown;
   const result = reload
-    ? el("p", { class: reload.state === "applied" ? "good" : "warning" }, `Last reload, ${dateAndTime(reload.at)}: ${reload.state}${summary(reload)}`)
-    : el("p", { class: "quiet" }, "The configuration was not reloaded since the start.");
+    ? el("p", { class: reload.state === "applied" ? "good" : "warning" }, `${t("reload.last", { time: dateAndTime(reload.at), state: wordOf("reload", reload.state) })}${summary(reload)}`)
+    : el("p", { class: "quiet" }, t("reload.never"));
   const problems = reload && reload.problems.length > 0 ? el("ul", { class: "log" }, ...reload.problems.map((problem) =>
-    el("li", {}, [problem.file && `${problem.file}${problem.line ? `:${problem.line}` : ""}`, problem.key, problem.text].filter(Boolean).join(": ")))) : null;
+    el("li", { lang: "en" }, [problem.file && `${problem.file}${problem.line ? `:${problem.line}` : ""}`, problem.key, problem.text].filter(Boolean).join(": ")))) : null;
   const buttons = el("div", { class: "actions" });
   if (may("operator")) {
     buttons.append(el("button", { type: "button", onclick: async () => {
       try {
         await post("reload");
-        notify("The reload was requested.");
+        notify(t("reload.requested"));
       } catch (error) {
         notify(error.message, "bad");
       }
-    } }, "Reload the configuration"));
+    } }, t("reload.begin")));
   }
-  if (may("administrator")) buttons.append(el("a", { class: "button", href: "api/support", download: "jetwatch-support.json" }, "Download the support bundle"));
+  if (may("administrator")) buttons.append(el("a", { class: "button", href: "api/support", download: "jetwatch-support.json" }, t("support.download")));
   node.replaceChildren(result, ...(problems ? [problems] : []), buttons);
 }
 
 function summary(reload) {
   const parts = [["added", reload.added], ["changed", reload.changed], ["removed", reload.removed]].filter(([, names]) => names.length > 0);
-  return parts.length > 0 ? ` (${parts.map(([word, names]) => `${word}: ${names.join(", ")}`).join("; ")})` : "";
+  return parts.length > 0 ? ` (${parts.map(([word, names]) => t(`reload.${word}`, { names: names.join(", ") })).join("; ")})` : "";
 }

@@ -2,6 +2,7 @@
 
 import { bytes, el, svg } from "./dom.js";
 import { state } from "./store.js";
+import { t, wordOf } from "./text.js";
 
 /** `usage`: that of the archive, or null where nothing is kept. */
 export function storage(node, usage) {
@@ -9,23 +10,23 @@ export function storage(node, usage) {
   for (const disk of disks()) parts.push(diskBar(disk, usage));
   if (usage) {
     const rate = usage.bytes_per_day;
-    parts.push(el("h3", {}, "Video and pictures"), el("dl", { class: "facts" }, ...[
-      ["Clips", bytes(usage.clip_bytes)],
-      ["Pictures", bytes(usage.snapshot_bytes)],
-      ["Continuous recording", bytes(usage.continuous_bytes)],
-      ["Of these kept for good", bytes(usage.pinned_bytes)],
-      ["Growth", rate ? `${bytes(rate)} a day` : "not measured yet"],
-      ["Until the oldest must go", usage.is_full ? "the disk is full: recording has stopped" : daysLeft(usage.days_left)],
+    parts.push(el("h3", {}, t("storage.title")), el("dl", { class: "facts" }, ...[
+      [t("storage.clips"), bytes(usage.clip_bytes)],
+      [t("storage.pictures"), bytes(usage.snapshot_bytes)],
+      [t("recording.continuous"), bytes(usage.continuous_bytes)],
+      [t("storage.pinned"), bytes(usage.pinned_bytes)],
+      [t("storage.growth"), rate ? t("storage.perDay", { size: bytes(rate) }) : t("storage.notMeasured")],
+      [t("storage.left"), usage.is_full ? t("storage.full") : daysLeft(usage.days_left)],
     ].map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))));
   }
-  node.replaceChildren(...(parts.length > 0 ? parts : [el("p", { class: "quiet" }, "Figures appear with the next statistics.")]));
+  node.replaceChildren(...(parts.length > 0 ? parts : [el("p", { class: "quiet" }, t("figures.later"))]));
 }
 
 export function daysLeft(days) {
-  if (days === null || days === undefined) return "not known yet";
-  if (days >= 365) return "more than a year";
-  if (days >= 2) return `${Math.floor(days)} days`;
-  return days >= 1 / 12 ? `${Math.round(days * 24)} hours` : "less than 2 hours";
+  if (days === null || days === undefined) return t("storage.notKnown");
+  if (days >= 365) return t("storage.year");
+  if (days >= 2) return t("storage.days", { count: Math.floor(days) });
+  return days >= 1 / 12 ? t("storage.hours", { count: Math.round(days * 24) }) : t("storage.lessHours");
 }
 
 /** File systems with all that the daemon has on them. */
@@ -42,10 +43,10 @@ function disks() {
 function diskBar(disk, usage) {
   const kinds = [];
   if (disk.names.includes("recordings") && usage) {
-    kinds.push(["clips", usage.clip_bytes], ["pictures", usage.snapshot_bytes], ["continuous recording", usage.continuous_bytes]);
+    kinds.push(["clips", usage.clip_bytes], ["pictures", usage.snapshot_bytes], ["continuous", usage.continuous_bytes]);
   }
   const { spool } = state.stats || {};
-  if (disk.names.includes("spool") && spool && spool.state_bytes) kinds.push(["messages that wait", spool.state_bytes]);
+  if (disk.names.includes("spool") && spool && spool.state_bytes) kinds.push(["waiting", spool.state_bytes]);
   const used = Math.max(0, disk.total_bytes - disk.free_bytes);
   const known = kinds.reduce((sum, [, size]) => sum + size, 0);
   kinds.push(["other", Math.max(0, used - known)], ["free", disk.free_bytes]);
@@ -57,11 +58,11 @@ function diskBar(disk, usage) {
     at += width;
     return rect;
   });
-  const title = `${disk.names.join(", ")}: ${bytes(disk.free_bytes)} free of ${bytes(disk.total_bytes)}`;
+  const title = t("disk.free", { disk: disk.names.map((name) => wordOf("disk", name)).join(", "), free: bytes(disk.free_bytes), total: bytes(disk.total_bytes) });
   return el("figure", { class: "disk" },
     el("figcaption", {}, title),
-    svg("svg", { viewBox: "0 0 1000 10", preserveAspectRatio: "none", class: "bar-of-disk", role: "img", "aria-label": `${title}; ${shown.map(([name, size]) => `${name} ${bytes(size)}`).join(", ")}` }, ...rects),
-    el("ul", { class: "legend" }, ...shown.map(([name, size], index) => el("li", {}, el("span", { class: `swatch ${swatch(name, index)}` }), `${name} ${bytes(size)}`))));
+    svg("svg", { viewBox: "0 0 1000 10", preserveAspectRatio: "none", class: "bar-of-disk", role: "img", "aria-label": `${title}; ${shown.map(([name, size]) => `${t(`use.${name}`)} ${bytes(size)}`).join(", ")}` }, ...rects),
+    el("ul", { class: "legend" }, ...shown.map(([name, size], index) => el("li", {}, el("span", { class: `swatch ${swatch(name, index)}` }), `${t(`use.${name}`)} ${bytes(size)}`))));
 }
 
 function swatch(name, index) {
