@@ -30,10 +30,11 @@ async function go(page, tab) {
 export async function accessFlows() {
   const box = await start(binary, { users: [["anna", "administrator"], ["otto", "operator"]] });
   try {
-    for (const scheme of ["light", "dark"]) {
+    // The longest words, and the widest letters.
+    for (const [scheme, language] of [["light", "en"], ["dark", "en"], ["light", "de"], ["dark", "ja"]]) {
       for (const [name, view] of [["desktop", DESKTOP], ["phone", PHONE]]) {
-        await flow(`axe has no finding, ${scheme}, ${name}`, async () => {
-          const page = await open(box.origin, { scheme, view });
+        await flow(`axe has no finding, ${scheme}, ${name}, ${language}`, async () => {
+          const page = await open(box.origin, { scheme, view, languages: [language] });
           await page.waitForSelector(".login input[name=user]", LIMIT);
           const found = (await findings(page)).map((text) => `login: ${text}`);
           await logIn(page, "anna");
@@ -51,55 +52,57 @@ export async function accessFlows() {
       }
     }
 
-    await flow("no page scrolls sideways from 320 to 1920 pixels", async () => {
-      const page = await open(box.origin);
-      await logIn(page, "anna");
-      await page.waitForSelector(".tile", LIMIT);
-      for (const width of [320, 390, 768, 1024, 1920]) {
-        await page.setViewport({ width, height: 800 });
-        for (const tab of Object.keys(READY)) {
-          await go(page, tab);
-          const [wide, which] = await page.evaluate(() => {
-            const { scrollWidth, clientWidth } = document.documentElement;
-            const beyond = [...document.querySelectorAll("body *:not(.now .cards *)")].filter((node) => node.getBoundingClientRect().right > clientWidth + 0.5);
-            return [scrollWidth - clientWidth, beyond.slice(0, 5).map((node) => node.cloneNode().outerHTML)];
-          });
-          assert.ok(wide <= 0, `${tab} at ${width}: ${wide} px too wide: ${which.join(" ")}`);
+    for (const language of ["en", "de", "fr", "ja"]) {
+      await flow(`no page scrolls sideways from 320 to 1920 pixels, ${language}`, async () => {
+        const page = await open(box.origin, { languages: [language] });
+        await logIn(page, "anna");
+        await page.waitForSelector(".tile", LIMIT);
+        for (const width of [320, 390, 768, 1024, 1920]) {
+          await page.setViewport({ width, height: 800 });
+          for (const tab of Object.keys(READY)) {
+            await go(page, tab);
+            const [wide, which] = await page.evaluate(() => {
+              const { scrollWidth, clientWidth } = document.documentElement;
+              const beyond = [...document.querySelectorAll("body *:not(.now .cards *)")].filter((node) => node.getBoundingClientRect().right > clientWidth + 0.5);
+              return [scrollWidth - clientWidth, beyond.slice(0, 5).map((node) => node.cloneNode().outerHTML)];
+            });
+            assert.ok(wide <= 0, `${tab} at ${width}: ${wide} px too wide: ${which.join(" ")}`);
+          }
         }
-      }
-      await page.browserContext().close();
-    });
+        await page.browserContext().close();
+      });
 
-    await flow("the header of a phone has two rows, whatever the names of the box and of the user", async () => {
-      const page = await open(box.origin, { view: PHONE });
-      await logIn(page, "anna");
-      await page.waitForSelector(".tile", LIMIT);
-      for (const width of [320, 390, 600]) {
-        await page.setViewport({ ...PHONE, width });
-        for (const long of [false, true]) {
-          const found = await page.evaluate((isLong) => {
-            if (isLong) {
-              document.getElementById("device").textContent = "parking-deck-of-the-third-building-north";
-              document.getElementById("user").textContent = "a-user-with-a-long-name (administrator)";
-            }
-            const shown = [...document.querySelectorAll(".brand, #link, #user, #logout, nav a")].filter((node) => node.checkVisibility());
-            const boxes = shown.map((node) => node.getBoundingClientRect());
-            // Rows: boxes that share no height.
-            const rows = [];
-            for (const { top, bottom } of boxes.sort((one, other) => one.top - other.top)) {
-              const row = rows.at(-1);
-              if (row && top < row.bottom) row.bottom = Math.max(row.bottom, bottom);
-              else rows.push({ bottom });
-            }
-            const isInside = boxes.every(({ left, right }) => left >= 0 && right <= document.documentElement.clientWidth);
-            return [rows.length, isInside];
-          }, long);
-          assert.deepEqual(found, [2, true], `${width} pixels, long names: ${long}`);
+      await flow(`the header of a phone has two rows, whatever the names of the box and of the user, ${language}`, async () => {
+        const page = await open(box.origin, { view: PHONE, languages: [language] });
+        await logIn(page, "anna");
+        await page.waitForSelector(".tile", LIMIT);
+        for (const width of [320, 390, 600]) {
+          await page.setViewport({ ...PHONE, width });
+          for (const long of [false, true]) {
+            const found = await page.evaluate((isLong) => {
+              if (isLong) {
+                document.getElementById("device").textContent = "parking-deck-of-the-third-building-north";
+                document.getElementById("user").textContent = "a-user-with-a-long-name (administrator)";
+              }
+              const shown = [...document.querySelectorAll(".brand, #link, #user, #logout, nav a")].filter((node) => node.checkVisibility());
+              const boxes = shown.map((node) => node.getBoundingClientRect());
+              // Rows: boxes that share no height.
+              const rows = [];
+              for (const { top, bottom } of boxes.sort((one, other) => one.top - other.top)) {
+                const row = rows.at(-1);
+                if (row && top < row.bottom) row.bottom = Math.max(row.bottom, bottom);
+                else rows.push({ bottom });
+              }
+              const isInside = boxes.every(({ left, right }) => left >= 0 && right <= document.documentElement.clientWidth);
+              return [rows.length, isInside];
+            }, long);
+            assert.deepEqual(found, [2, true], `${width} pixels, long names: ${long}`);
+          }
         }
-      }
-      await shoot(page, "phone-header");
-      await page.browserContext().close();
-    });
+        await shoot(page, "phone-header");
+        await page.browserContext().close();
+      });
+    }
 
     await flow("all is done by the keyboard: log-in, pages, all controls, a zone, log-out", async () => {
       const page = await open(box.origin);

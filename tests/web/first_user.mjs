@@ -19,6 +19,11 @@ export async function firstUserFlows() {
       await page.goto(link);
       await page.waitForSelector("#form:not([hidden])", LIMIT);
       assert.ok(!page.url().includes("#"), page.url());
+      // The link holds while another language is chosen.
+      await page.select("#language", "de");
+      await page.waitForFunction(() => document.querySelector("#form button").textContent === "Benutzer anlegen", LIMIT);
+      await page.select("#language", "en");
+      await page.waitForFunction(() => document.querySelector("#form button").textContent === "Make the user", LIMIT);
       assert.deepEqual(await findings(page), []);
       await shoot(page, "first-user-phone");
       for (const [name, value] of [["user", "anna"], ["password", PASSWORD], ["again", "another password"]]) {

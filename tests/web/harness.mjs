@@ -39,14 +39,15 @@ export async function flow(name, run, { onlyChromium } = {}) {
   }
 }
 
-/** Opens the page in a browser context of its own. */
-export async function open(origin, { scheme = "light", view = DESKTOP, hash = "" } = {}) {
+/** Opens the page in a browser context of its own. `languages`: those of the browser. */
+export async function open(origin, { scheme = "light", view = DESKTOP, hash = "", languages } = {}) {
   const context = await browser.createBrowserContext();
   const page = await context.newPage();
   page.problems = [];
   page.on("pageerror", (error) => page.problems.push(error.message));
   page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
   await page.setViewport(view);
+  if (languages) await page.evaluateOnNewDocument((tags) => Object.defineProperty(navigator, "languages", { get: () => tags }), languages);
   // Firefox is light by its preferences.
   if (!isFirefox) await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
   await page.goto(`${origin}/${hash}`);

@@ -164,7 +164,7 @@ try {
 
 const folder = process.env.PAGE_FILES;
 if (folder) {
-  const files = readdirSync(folder);
+  const files = ["", "text/"].flatMap((under) => readdirSync(`${folder}/${under}`).filter((name) => name.includes(".")).map((name) => under + name));
   const size = files.reduce((sum, name) => sum + statSync(`${folder}/${name}`).size, 0);
   const small = files.reduce((sum, name) => sum + gzipSync(readFileSync(`${folder}/${name}`)).length, 0);
   console.log(`files of the page in the program: ${files.length}, ${size} bytes, ${small} bytes with gzip`);
