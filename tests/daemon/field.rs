@@ -6,14 +6,17 @@ use crate::support;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use jetwatch_config::{RtspTransport, SourceUri};
 use jetwatch_pixels::{ImageFormat, encode_rgb};
 use jetwatch_types::{Size, SourceState};
 
 use support::collector::{CollectedFrame, Collector, config, first_reason, http, rtsp};
 use support::daemon::wait_until_some;
 use support::ffprobe::ffmpeg;
+use support::http_camera::{Certificate, certificate};
 use support::rtsp_camera::{FPS, Fault, RtspCamera, bright_stream};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -126,9 +129,112 @@ fn rtsp_cameras_with_faults_deliver_whole_frames_without_a_reconnect() {
         ),
         ("mediamtx#1327: joined in mid-stream", &[Fault::Live]),
     ];
+    check_sessions(cases, &stream, RtspTransport::Tcp, None);
+}
+
+/// What holds a session in the clear holds one over TLS.
+#[test]
+fn cameras_over_tls_are_kept_alive() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let stream = bright_stream(folder.path(), 4, FPS);
+    let certificate = certificate(folder.path(), "camera", "IP:127.0.0.1", None);
+    let cases: &[(&str, &[Fault])] = &[
+        (
+            "counts requests",
+            &[Fault::CountsRequests(6 * SECOND), Fault::Parameter(405)],
+        ),
+        (
+            "refuses GET_PARAMETER with 501, and counts OPTIONS only",
+            &[Fault::CountsOptions(6 * SECOND), Fault::Parameter(501)],
+        ),
+        (
+            "does not answer it, and counts OPTIONS only",
+            &[Fault::CountsOptions(8 * SECOND), Fault::ParameterSilent],
+        ),
+        (
+            "answers it, and counts OPTIONS only",
+            &[Fault::CountsOptions(Duration::from_millis(7500))],
+        ),
+        ("closes at the first", &[Fault::ParameterCloses]),
+        (
+            "mediamtx#5236: wants rtsps:// in each request",
+            &[Fault::WantsTls],
+        ),
+        (
+            "does not offer it, and counts requests",
+            &[Fault::CountsRequests(6 * SECOND), Fault::NoParameter],
+        ),
+    ];
+    check_sessions(cases, &stream, RtspTransport::Tcp, Some(&certificate));
+}
+
+/// The same where media comes over UDP: GStreamer sends keep-alives of its own, GET_PARAMETER where the camera offers it.
+#[test]
+fn streams_over_udp_are_kept_alive() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let stream = bright_stream(folder.path(), 4, FPS);
+    let (strict, counts_options) = (
+        Fault::CountsRequests(6 * SECOND),
+        Fault::CountsOptions(6 * SECOND),
+    );
+    let cases: &[(&str, &[Fault])] = &[
+        ("counts requests", &[Fault::UdpOnly, strict]),
+        (
+            "refuses GET_PARAMETER with 405",
+            &[Fault::UdpOnly, strict, Fault::Parameter(405)],
+        ),
+        (
+            "counts OPTIONS only, and refuses it with 405",
+            &[Fault::UdpOnly, counts_options, Fault::Parameter(405)],
+        ),
+        (
+            "the same with 454",
+            &[Fault::UdpOnly, counts_options, Fault::Parameter(454)],
+        ),
+        (
+            "the same with 501",
+            &[Fault::UdpOnly, counts_options, Fault::Parameter(501)],
+        ),
+        (
+            "counts OPTIONS only, and does not answer it",
+            &[
+                Fault::UdpOnly,
+                Fault::CountsOptions(8 * SECOND),
+                Fault::ParameterSilent,
+            ],
+        ),
+        (
+            "does not offer it, and counts requests",
+            &[Fault::UdpOnly, strict, Fault::NoParameter],
+        ),
+        (
+            "closes at the first",
+            &[Fault::UdpOnly, Fault::ParameterCloses],
+        ),
+    ];
+    check_sessions(cases, &stream, RtspTransport::Udp, None);
+}
+
+/// Runs a source for each of these cameras as long as three timeouts of the strictest, and checks how often it connects again.
+fn check_sessions(
+    cases: &[(&str, &[Fault])],
+    stream: &Path,
+    transport: RtspTransport,
+    certificate: Option<&Certificate>,
+) {
     let running = cases.iter().map(|(_, faults)| {
-        let camera = RtspCamera::start(&stream, faults);
-        let mut source = config(rtsp(camera.uri(), None));
+        let mut camera = RtspCamera::start(stream, faults);
+        if let Some(certificate) = certificate {
+            camera = camera.over_tls(&certificate.with_key);
+        }
+        let mut source = config(SourceUri::Rtsp {
+            location: camera.uri(),
+            user: None,
+            password: None,
+            transport,
+            latency: Duration::from_millis(100),
+        });
+        source.ca_file = certificate.map(|it| it.certificate.clone());
         source.stall_timeout = 10 * SECOND;
         // Longer than a closed connection is taken for an answer.
         source.reconnect_wait = SECOND + SECOND / 2;
@@ -136,14 +242,18 @@ fn rtsp_cameras_with_faults_deliver_whole_frames_without_a_reconnect() {
         (Collector::start(&source, usize::MAX), camera)
     });
     let running: Vec<_> = running.collect();
-    // As long as three timeouts of the strictest.
     let begun = Instant::now();
     wait_until_some("three timeouts", || {
         (begun.elapsed() > 18 * SECOND).then_some(())
     });
     for ((what, faults), (source, camera)) in cases.iter().zip(running) {
         // Two sessions of the same length, or one that ends at a keep-alive, show what the camera wants.
-        let reconnects = match faults {
+        let faults: Vec<Fault> = faults
+            .iter()
+            .copied()
+            .filter(|it| *it != Fault::UdpOnly)
+            .collect();
+        let reconnects = match faults[..] {
             [Fault::ParameterCloses] => 1..=1,
             [Fault::CountsOptions(_)] => {
                 wait_until_some("keep-alives that count", || {
@@ -158,12 +268,31 @@ fn rtsp_cameras_with_faults_deliver_whole_frames_without_a_reconnect() {
         let seen = source.counters.reconnects();
         assert!(reconnects.contains(&seen), "{what}: {seen}: {reasons:?}");
         assert!(source.has_reached(SourceState::Online), "{what}");
+        let is_never_asked = [Fault::NoParameter, Fault::WantsTls]
+            .iter()
+            .any(|it| faults.contains(it));
         let is_asked = camera.requests("GET_PARAMETER") > 0;
-        assert_eq!(is_asked, !faults.contains(&Fault::NoParameter), "{what}");
+        assert_eq!(is_asked, !is_never_asked, "{what}");
         source.wait_for_frames(4 * FPS as usize, what);
         let (frames, _) = source.stop();
         check_whole(&frames, what);
     }
+}
+
+/// AlexxIT/go2rtc#1881, and the camera that clients are sent to wants OPTIONS.
+#[test]
+fn a_camera_that_clients_are_sent_to_is_kept_alive() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let stream = bright_stream(folder.path(), 4, FPS);
+    let wants_options = [Fault::CountsOptions(6 * SECOND), Fault::Parameter(405)];
+    let other = RtspCamera::start(&stream, &wants_options);
+    let camera = RtspCamera::start(&stream, &[Fault::Moved(other.port())]);
+    let source = Collector::start(&config(rtsp(camera.uri(), None)), usize::MAX);
+    wait_until_some("keep-alives over three timeouts", || {
+        (other.requests("OPTIONS") >= 1 + 9).then_some(())
+    });
+    assert_eq!(source.offline_reasons(), Vec::<String>::new());
+    check_whole(&source.stop().0, "moved");
 }
 
 /// Descriptions and their headers as cameras write them.
@@ -171,6 +300,7 @@ fn rtsp_cameras_with_faults_deliver_whole_frames_without_a_reconnect() {
 fn descriptions_that_are_not_as_they_should_be_are_read() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let stream = bright_stream(folder.path(), 4, FPS);
+    let other = RtspCamera::start(&stream, &[]);
     let cases: &[(&str, Fault)] = &[
         (
             "go2rtc#2316: a port and an address that are none",
@@ -225,6 +355,33 @@ fn descriptions_that_are_not_as_they_should_be_are_read() {
         (
             "mediamtx#2348: parameter sets that are none",
             Fault::Description(&[("sprop-parameter-sets=", "sprop-parameter-sets=AAAAAQ==,")]),
+        ),
+        (
+            "retina#9: no control address of the session",
+            Fault::Description(&[("a=control:*\r\n", "")]),
+        ),
+        (
+            "gortsplib#72: other channels than asked for",
+            Fault::Channels(Some(4)),
+        ),
+        ("gortsplib#142: no channels named", Fault::Channels(None)),
+        (
+            "kerberos-io/agent#105: parameter sets that are empty",
+            Fault::Description(&[("sprop-parameter-sets=", "sprop-parameter-sets=;more=")]),
+        ),
+        (
+            "mediamtx#5861: parameter sets in the description only",
+            Fault::DescribedSets,
+        ),
+        ("ZLMediaKit#1246: OPTIONS is forbidden", Fault::Options(403)),
+        (
+            "rtsp-simple-proxy#10: OPTIONS is not found",
+            Fault::Options(404),
+        ),
+        ("OPTIONS is not known", Fault::Options(501)),
+        (
+            "go2rtc#1881 mediamtx#150: moved to another port",
+            Fault::Moved(other.port()),
         ),
         (
             "go2rtc#208: rtsp:// twice",

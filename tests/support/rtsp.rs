@@ -15,10 +15,16 @@ pub struct RtspServer {
 impl RtspServer {
     /// Starts it on `port` (0: a free one) with extra arguments.
     pub fn start(port: u16, extra: &[&str]) -> Self {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/rtsp_server.py");
+        let port = port.to_string();
+        Self::start_script("rtsp_server.py", &[&["--port", &port], extra].concat())
+    }
+
+    /// Starts another script of this folder, which prints its port, too.
+    pub fn start_script(script: &str, arguments: &[&str]) -> Self {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/");
         let mut child = Command::new("/usr/bin/python3")
-            .args([script, "--port", &port.to_string()])
-            .args(extra)
+            .arg(format!("{folder}{script}"))
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

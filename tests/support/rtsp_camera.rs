@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An RTSP camera that sends an H.264 stream over the control connection, with the faults of real ones.
+//! An RTSP camera that sends an H.264 stream over the control connection or over UDP, with the faults of real ones.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use gstreamer::glib;
 use sha2::{Digest, Sha256};
 
 use super::ffprobe;
+use super::rtsp::RtspServer;
 
 /// Images per second.
 pub const FPS: u32 = 10;
@@ -57,6 +58,16 @@ pub enum Fault {
     DescriptionHeaders(&'static str),
     /// The answer to DESCRIBE.
     Describe(u16),
+    /// DESCRIBE is answered with 302, and the address of the camera at this port.
+    Moved(u16),
+    /// The answer to SETUP names other channels than were asked for, or none.
+    Channels(Option<u8>),
+    /// It answers 301 to requests whose address is not `rtsps://`, over TLS, too.
+    WantsTls,
+    /// Status of the answer to OPTIONS.
+    Options(u16),
+    /// Parameter sets are in the description, and not in the stream.
+    DescribedSets,
     /// It sends over UDP only.
     UdpOnly,
     /// Two video streams are described, and the first sends nothing.
@@ -68,6 +79,8 @@ pub enum Fault {
 /// A camera that runs until the process ends.
 pub struct RtspCamera {
     port: u16,
+    /// What speaks TLS in front of it.
+    tls: Option<RtspServer>,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
@@ -101,12 +114,32 @@ impl RtspCamera {
                 });
             }
         });
-        Self { port, requests }
+        Self {
+            port,
+            tls: None,
+            requests,
+        }
+    }
+
+    /// The same over TLS, with the certificate and key in a file.
+    pub fn over_tls(mut self, certificate: &Path) -> Self {
+        let certificate = certificate.display().to_string();
+        let arguments = [certificate.as_str(), &self.port.to_string()];
+        self.tls = Some(RtspServer::start_script("tls_front.py", &arguments));
+        self
     }
 
     /// Its address.
     pub fn uri(&self) -> String {
-        format!("rtsp://127.0.0.1:{}/live", self.port)
+        match &self.tls {
+            Some(front) => format!("rtsps://127.0.0.1:{}/live", front.port),
+            None => format!("rtsp://127.0.0.1:{}/live", self.port),
+        }
+    }
+
+    /// Its port, without TLS.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// How many requests of this method have come.
@@ -218,9 +251,11 @@ fn serve(
     }
     let timeout = patience.map_or(60, |limit| (limit.as_secs() * 2 / 3).max(1));
     let session = format!("Session: 12345678;timeout={timeout}\r\n");
+    // While the client is connected.
+    let is_served = Arc::new(());
     let mut reader = BufReader::new(client);
-    // The channel of the stream that sends, once it is set up.
-    let mut channel = None;
+    // Where the stream is sent, once it is set up.
+    let mut output = None;
     loop {
         let mut first = [0];
         reader.read_exact(&mut first)?;
@@ -272,7 +307,16 @@ fn serve(
             reply("401 Unauthorized", &demand, "")?;
             continue;
         }
+        if has(Fault::WantsTls) && !request.contains(" rtsps://") {
+            let location = format!("Location: rtsps://127.0.0.1:{port}/live\r\n");
+            reply("301 Moved Permanently", &location, "")?;
+            continue;
+        }
         match method.as_str() {
+            "OPTIONS" if stream.options().is_some() => {
+                let status = stream.options().unwrap_or_default();
+                reply(&format!("{status} No"), "", "")?;
+            }
             "OPTIONS" => {
                 let parameter = if has(Fault::NoParameter) {
                     ""
@@ -287,11 +331,15 @@ fn serve(
             }
             "DESCRIBE" => {
                 let refused = stream.faults.iter().find_map(|fault| match fault {
-                    Fault::Describe(status) => Some(*status),
+                    Fault::Describe(status) => Some((*status, String::new())),
+                    Fault::Moved(port) => {
+                        let location = format!("Location: rtsp://127.0.0.1:{port}/moved\r\n");
+                        Some((302, location))
+                    }
                     _ => None,
                 });
                 match refused {
-                    Some(status) => reply(&format!("{status} No"), "", "")?,
+                    Some((status, headers)) => reply(&format!("{status} No"), &headers, "")?,
                     None => {
                         let headers = stream.faults.iter().find_map(|fault| match fault {
                             Fault::DescriptionHeaders(headers) => Some(*headers),
@@ -305,33 +353,46 @@ fn serve(
                     }
                 }
             }
-            "SETUP" if has(Fault::UdpOnly) || !header("Transport").contains("RTP/AVP/TCP") => {
+            "SETUP" if has(Fault::UdpOnly) == header("Transport").contains("RTP/AVP/TCP") => {
                 reply("461 Unsupported Transport", "", "")?;
             }
-            "SETUP" => {
+            "SETUP" if has(Fault::UdpOnly) => {
                 let asked = header("Transport");
-                let first = asked.split("interleaved=").nth(1).unwrap_or("0");
-                let first: u8 = first
-                    .split(['-', ';'])
-                    .next()
-                    .unwrap_or_default()
-                    .parse()
-                    .unwrap_or(0);
+                let socket = UdpSocket::bind("127.0.0.1:0")?;
+                // To the host that the request comes from, as cameras do.
+                socket.connect((client.peer_addr()?.ip(), number_of(&asked, "client_port=")))?;
+                let port = socket.local_addr()?.port();
+                // As some do, it does not say where it sends from.
+                let transport = format!("Transport: {asked};server_port={port}-{port}\r\n");
+                output = Some(Output::Udp(Arc::new(socket), Arc::downgrade(&is_served)));
+                reply("200 OK", &format!("{transport}{session}"), "")?;
+            }
+            "SETUP" => {
+                let asked = number_of(&header("Transport"), "interleaved=") as u8;
+                let other = stream.faults.iter().find_map(|fault| match fault {
+                    Fault::Channels(first) => Some(*first),
+                    _ => None,
+                });
+                let first = other.flatten().unwrap_or(asked);
                 if !has(Fault::TwoStreams) || request.contains("/track2 ") {
-                    channel = Some(first);
+                    output = Some(Output::Interleaved(Arc::clone(&writer), first));
                 }
-                let next = first + 1;
-                let transport =
-                    format!("Transport: RTP/AVP/TCP;unicast;interleaved={first}-{next}\r\n");
+                let channels = match other {
+                    Some(None) => String::new(),
+                    _ => format!(";interleaved={first}-{}", first + 1),
+                };
+                let transport = format!("Transport: RTP/AVP/TCP;unicast{channels}\r\n");
                 reply("200 OK", &format!("{transport}{session}"), "")?;
             }
             "PLAY" => {
                 reply("200 OK", &session, "")?;
-                let Some(channel) = channel else { continue };
-                let (stream, writer) = (Arc::clone(stream), Arc::clone(&writer));
+                let Some(output) = output.clone() else {
+                    continue;
+                };
+                let stream = Arc::clone(stream);
                 thread::spawn(move || {
                     // Fails when the client has left.
-                    let _ = stream.play(&writer, channel);
+                    let _ = stream.play(&output);
                 });
             }
             "GET_PARAMETER" => {
@@ -355,6 +416,13 @@ fn serve(
 impl Stream {
     fn has(&self, fault: Fault) -> bool {
         self.faults.contains(&fault)
+    }
+
+    fn options(&self) -> Option<u16> {
+        self.faults.iter().find_map(|fault| match fault {
+            Fault::Options(status) => Some(*status),
+            _ => None,
+        })
     }
 
     fn description(&self) -> String {
@@ -396,7 +464,7 @@ impl Stream {
         text
     }
 
-    fn play(&self, writer: &Mutex<TcpStream>, channel: u8) -> std::io::Result<()> {
+    fn play(&self, output: &Output) -> std::io::Result<()> {
         let late = self.faults.iter().find_map(|fault| match fault {
             Fault::Late(wait) => Some(*wait),
             _ => None,
@@ -429,12 +497,15 @@ impl Stream {
                     _ => {}
                 }
             }
+            let is_sent =
+                |unit: &&Vec<u8>| !self.has(Fault::DescribedSets) || !matches!(kind(unit), 7 | 8);
+            let units = image.iter().filter(is_sent);
             let kind = if self.has(Fault::NewPayloadType) && after {
                 98
             } else {
                 96
             };
-            let packets: Vec<Vec<u8>> = image.iter().flat_map(|unit| packets_of(unit)).collect();
+            let packets: Vec<Vec<u8>> = units.flat_map(|unit| packets_of(unit)).collect();
             let last = packets.len() - 1;
             for (place, payload) in packets.iter().enumerate() {
                 sequence = sequence.wrapping_add(1);
@@ -446,10 +517,10 @@ impl Stream {
                 packet.extend(time.to_be_bytes());
                 packet.extend(source.to_be_bytes());
                 packet.extend(payload);
-                write_packet(writer, channel, &packet)?;
+                output.write(&packet)?;
                 sent += 1;
                 if self.has(Fault::EmptyPackets) && sent.is_multiple_of(7) {
-                    write_packet(writer, channel, &[])?;
+                    output.write(&[])?;
                 }
             }
             group += 1;
@@ -460,12 +531,39 @@ impl Stream {
     }
 }
 
-fn write_packet(writer: &Mutex<TcpStream>, channel: u8, packet: &[u8]) -> std::io::Result<()> {
-    let length = u16::try_from(packet.len()).expect("packets are short");
-    let mut framed = vec![b'$', channel];
-    framed.extend(length.to_be_bytes());
-    framed.extend(packet);
-    writer.lock().unwrap().write_all(&framed)
+/// The number behind `name` in a header.
+fn number_of(header: &str, name: &str) -> u16 {
+    let (_, rest) = header.split_once(name).unwrap_or_default();
+    let digits = rest.split(['-', ';']).next().unwrap_or_default();
+    digits.parse().unwrap_or(0)
+}
+
+/// Where a stream is sent.
+#[derive(Clone)]
+enum Output {
+    /// A channel of the connection.
+    Interleaved(Arc<Mutex<TcpStream>>, u8),
+    /// While the client is connected.
+    Udp(Arc<UdpSocket>, Weak<()>),
+}
+
+impl Output {
+    fn write(&self, packet: &[u8]) -> std::io::Result<()> {
+        match self {
+            Self::Interleaved(writer, channel) => {
+                let length = u16::try_from(packet.len()).expect("packets are short");
+                let mut framed = vec![b'$', *channel];
+                framed.extend(length.to_be_bytes());
+                framed.extend(packet);
+                writer.lock().unwrap().write_all(&framed)
+            }
+            Self::Udp(socket, is_served) => {
+                let gone = std::io::ErrorKind::NotConnected;
+                is_served.upgrade().ok_or(gone)?;
+                socket.send(packet).map(|_| ())
+            }
+        }
+    }
 }
 
 /// Payloads of RTP for a NAL unit, by RFC 6184: itself, or fragments of it.

@@ -32,7 +32,7 @@ use super::hardware::VideoHardware;
 use super::http::{Camera, HttpSource};
 use super::launch::{self, LaunchBin};
 use super::rate_probes::pace;
-use super::rtsp_relay::RtspRelay;
+use super::rtsp_relay::{self, RtspRelay};
 use super::scaler::{self, StallMonitor};
 use super::stream;
 use super::sync_gate::SyncGate;
@@ -127,7 +127,12 @@ pub(super) fn build(
             if relays {
                 let login = user.clone().zip(password);
                 let login = login.map(|(user, password)| Login { user, password });
-                relay = Some(RtspRelay::start(location, login).map_err(build_error)?);
+                let camera = rtsp_relay::Camera {
+                    location: location.clone(),
+                    ca_file: config.ca_file.clone(),
+                };
+                let started = RtspRelay::start(camera, login, Arc::clone(&diagnostics));
+                relay = Some(started.map_err(build_error)?);
             } else {
                 source.set_property("user-id", user);
                 source.set_property("user-pw", password);
@@ -137,9 +142,8 @@ pub(super) fn build(
             source.set_property_from_str(
                 "protocols",
                 match transport {
-                    // Media over UDP does not pass through it.
-                    RtspTransport::Udp if relay.is_none() => "udp",
-                    _ => "tcp",
+                    RtspTransport::Udp => "udp",
+                    RtspTransport::Tcp => "tcp",
                 },
             );
             source.set_property(

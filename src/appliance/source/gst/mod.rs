@@ -110,6 +110,8 @@ pub struct GstSource {
     config: SourceConfig,
     late: LateCalls,
     kept: session::Kept,
+    /// A relay was tried, and did not deliver more than the camera alone.
+    is_relay_useless: bool,
     /// Sessions in a row in which the machine's video decoder received data and gave no image.
     undecoded: u32,
 }
@@ -125,27 +127,34 @@ impl GstSource {
             config: config.clone(),
             late: LateCalls::default(),
             kept: session::Kept::default(),
+            is_relay_useless: false,
             undecoded: 0,
         }
     }
 
-    /// Whether the next session logs in through a relay, after the camera refused this one.
-    fn relays_from_now_on(&mut self, context: &SourceContext) -> bool {
+    /// Whether the next session is one through a relay, after this one ended with `error` before its first frame.
+    fn tries_relay(&mut self, context: &SourceContext, error: &SourceError) -> bool {
         let SourceUri::Rtsp {
             location,
-            user: Some(_),
-            password: Some(_),
+            user,
+            password,
             ..
         } = &self.config.uri
         else {
             return false;
         };
-        if self.kept.relays || location.starts_with("rtsps") || context.stop.is_stopped() {
+        let is_refused = error.is_refusal();
+        let has_login = user.is_some() && password.is_some();
+        let is_hopeless = error.is_permanent(true) || self.is_relay_useless && !is_refused;
+        if self.kept.relays || is_hopeless || context.stop.is_stopped() {
             return false;
         }
-        let location = location.clone();
-        let asked = self.late.run(context, OPEN_TIMEOUT, move || {
-            rtsp_relay::is_needed(&location)
+        let camera = rtsp_relay::Camera {
+            location: location.clone(),
+            ca_file: self.config.ca_file.clone(),
+        };
+        let asked = (self.late).run(context, OPEN_TIMEOUT, move || {
+            camera.may_need_relay(is_refused, has_login)
         });
         self.kept.relays = matches!(asked, Ok(Some(true)));
         self.kept.relays
@@ -183,7 +192,7 @@ impl Source for GstSource {
         init("*:1")?;
         self.late.wait(context)?;
         build::check_source(&self.config.uri, context, &self.late)?;
-        let mut is_first = true;
+        let (mut is_first, mut first_error) = (true, None);
         loop {
             let format = &self.kept.logged_format;
             let built = build::build(&self.config, context, self.kept.relays, format)?;
@@ -200,8 +209,19 @@ impl Source for GstSource {
             match result {
                 Ok(None) => is_first = false,
                 Ok(Some(end)) => return Ok(end),
-                Err(error) if error.is_refusal() && self.relays_from_now_on(context) => {}
+                Err(error)
+                    if built.stall_monitor.frames() == 0 && self.tries_relay(context, &error) =>
+                {
+                    first_error = Some(error);
+                }
                 Err(error) => {
+                    if built.stall_monitor.frames() == 0
+                        && !error.is_refusal()
+                        && let Some(first) = first_error
+                    {
+                        (self.kept.relays, self.is_relay_useless) = (false, true);
+                        return Err(first);
+                    }
                     let falls_back = self.falls_back(&built, &context.name);
                     if !falls_back || self.config.uri.is_live() {
                         return Err(error);

@@ -1,31 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A relay in this process between `rtspsrc` and an RTSP camera, for what `rtspsrc` does not do in any release that is supported. TCP only.
+//! A relay in this process between `rtspsrc` and an RTSP camera, for what `rtspsrc` does not do in any release that is supported.
 //!
 //! - It logs in: some cameras take Digest with SHA-256 alone (RFC 7616), `rtspsrc` knows MD5 and Basic.
-//! - It keeps the session alive by OPTIONS, which all cameras know, and waits for no answer.
+//! - It keeps the session alive by OPTIONS, which all cameras know, and waits for no answer. It answers GET_PARAMETER, the keep-alive of
+//!   `rtspsrc`, in place of the camera, and its OPTIONS, which some cameras refuse from those who are not logged in.
+//! - It asks for `rtsps://` addresses over TLS, where `rtspsrc` asks for `rtsp://`, and names the channels of a SETUP where its answer does not.
 //!
 //! ```text
-//!   rtspsrc ─► 127.0.0.1:PORT ─► requests, with the camera's address and credentials; keep-alives ─► camera
+//!   rtspsrc ─► 127.0.0.1:PORT ─► requests, with the camera's address and credentials; keep-alives ─► camera, also over TLS
 //!           ◄─ answers and media, but for demands for credentials and answers to keep-alives ◄────┘
 //! ```
+//!
+//! Media over UDP comes to `rtspsrc` directly: the camera sends it to the host that the connection comes from.
 
 use std::collections::VecDeque;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
+use std::io::{self, BufRead, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use gio::prelude::*;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::SourceError;
 use crate::digest::{Challenge, Login, Scheme};
 
-/// Time to connect, and of one answer to the question how the camera asks for credentials.
-const TIMEOUT: Duration = Duration::from_secs(5);
+use super::diagnostics::SessionDiagnostics;
+use super::tls;
 
 /// Longest line, and most bytes of a message but for media: a server may send anything.
 const MAX_MESSAGE: u64 = 256 << 10;
+
+/// Bytes that are read at a time.
+const BLOCK: usize = 64 << 10;
 
 /// Requests whose answer may be awaited at a time.
 const MAX_PENDING: usize = 8;
@@ -36,8 +46,55 @@ pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(4);
 /// Number of the relay's own requests; `rtspsrc` counts from 1.
 const KEEP_ALIVE: &str = "1000000000";
 
-/// Port of RTSP where the address has none.
-const DEFAULT_PORT: u16 = 554;
+/// Ports of RTSP where the address has none, without TLS and with it.
+const DEFAULT_PORTS: [u16; 2] = [554, 322];
+
+/// An RTSP camera.
+pub(super) struct Camera {
+    /// An `rtsp://` or `rtsps://` address without credentials.
+    pub(super) location: String,
+    /// The authorities to trust.
+    pub(super) ca_file: Option<PathBuf>,
+}
+
+impl Camera {
+    fn connect(&self) -> Result<gio::SocketConnection, SourceError> {
+        let connected = tls::connect(&self.location, DEFAULT_PORTS, self.ca_file.as_deref())?;
+        connected.map_err(|error| SourceError::Build(error.to_string()))
+    }
+
+    /// Whether a relay may deliver what `rtspsrc` does not, which was refused access where `is_refused`. `false` where the camera cannot be
+    /// asked, or may have been given wrong credentials.
+    pub(super) fn may_need_relay(&self, is_refused: bool, has_login: bool) -> bool {
+        let Ok(answer) = self.describe() else {
+            return false;
+        };
+        let challenges = answer.challenges();
+        let offers = |scheme| challenges.iter().any(|it| it.scheme == scheme);
+        let is_sha256 = offers(Scheme::Sha256) && !offers(Scheme::Md5) && !offers(Scheme::Basic);
+        match answer.status() {
+            Some("200") => true,
+            Some("401") => has_login && (is_sha256 || !is_refused),
+            _ => false,
+        }
+    }
+
+    fn describe(&self) -> io::Result<Message> {
+        let camera = self.connect().map_err(io::Error::other)?;
+        let request = format!(
+            "DESCRIBE {} RTSP/1.0\r\nCSeq: 1\r\nAccept: application/sdp\r\n\r\n",
+            self.location
+        );
+        camera
+            .output_stream()
+            .into_write()
+            .write_all(request.as_bytes())?;
+        match Part::read(&mut io::BufReader::new(camera.input_stream().into_read()))? {
+            Part::Message(answer) => Ok(answer),
+            Part::Media(_) => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
 
 /// Relays sessions to one camera while it exists.
 pub(super) struct RtspRelay {
@@ -46,25 +103,42 @@ pub(super) struct RtspRelay {
 }
 
 impl RtspRelay {
-    /// Relays to the camera at `location`, an `rtsp://` address without credentials; without `login`, it passes demands for them on.
+    /// Relays to `camera`; without `login`, it passes demands for credentials on. `diagnostics` get what is wrong with its certificate.
     ///
     /// # Errors
     /// There is no port or no thread to be had.
-    pub(super) fn start(location: &str, login: Option<Login>) -> io::Result<Self> {
+    pub(super) fn start(
+        mut camera: Camera,
+        login: Option<Login>,
+        diagnostics: Arc<SessionDiagnostics>,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let port = listener.local_addr()?.port();
         let is_closed = Arc::new(AtomicBool::new(false));
-        let (closed, location) = (Arc::clone(&is_closed), location.to_owned());
+        let closed = Arc::clone(&is_closed);
         thread::Builder::new()
             .name("rtsp-relay".to_owned())
             .spawn(move || {
-                for client in listener.incoming() {
+                for client in listener.incoming().flatten() {
                     if closed.load(Ordering::Acquire) {
                         return;
                     }
-                    let relayed = client.and_then(|client| relay(client, &location, &login));
+                    let mut moved = None;
+                    let relayed = match camera.connect() {
+                        Ok(connection) => {
+                            relay(client, &connection, &camera, login.as_ref(), &mut moved)
+                        }
+                        Err(SourceError::Certificate { reasons }) => {
+                            diagnostics.set_certificate_problem(reasons);
+                            continue;
+                        }
+                        Err(error) => Err(io::Error::other(error)),
+                    };
                     if let Err(error) = relayed {
                         log::debug!("a relayed RTSP session ended: {error}");
+                    }
+                    if let Some(location) = moved {
+                        camera.location = location;
                     }
                 }
             })?;
@@ -73,7 +147,7 @@ impl RtspRelay {
 
     /// The address for `rtspsrc` in place of `location`.
     pub(super) fn address(&self, location: &str) -> String {
-        let (_, path) = split(location);
+        let (_, path) = tls::split(location);
         format!("rtsp://127.0.0.1:{}{path}", self.port)
     }
 }
@@ -86,198 +160,241 @@ impl Drop for RtspRelay {
     }
 }
 
-/// Whether the camera at `location` takes Digest with SHA-256 and nothing that `rtspsrc` knows. `false` where it cannot be asked.
-pub(super) fn is_needed(location: &str) -> bool {
-    challenges(location).is_ok_and(|challenges| {
-        let offers = |scheme| challenges.iter().any(|it| it.scheme == scheme);
-        offers(Scheme::Sha256) && !offers(Scheme::Md5) && !offers(Scheme::Basic)
-    })
-}
-
-fn challenges(location: &str) -> io::Result<Vec<Challenge>> {
-    let mut camera = connect(location)?;
-    camera.set_read_timeout(Some(TIMEOUT))?;
-    let accept = "Accept: application/sdp";
-    camera.write_all(
-        format!("DESCRIBE {location} RTSP/1.0\r\nCSeq: 1\r\n{accept}\r\n\r\n").as_bytes(),
-    )?;
-    match Part::read(&mut BufReader::new(camera))? {
-        Part::Message(answer) => Ok(answer.challenges()),
-        Part::Media(_) => Ok(Vec::new()),
-    }
-}
-
-/// Host with port, and the rest of an address.
-fn split(location: &str) -> (&str, &str) {
-    let rest = location
-        .split_once("://")
-        .map_or(location, |(_, rest)| rest);
-    rest.find(['/', '?'])
-        .map_or((rest, ""), |at| rest.split_at(at))
-}
-
-fn connect(location: &str) -> io::Result<TcpStream> {
-    let (host, _) = split(location);
-    let has_port = host
-        .rsplit_once(':')
-        .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let addresses = match has_port {
-        true => host.to_socket_addrs()?,
-        false => (host.trim_matches(['[', ']']), DEFAULT_PORT).to_socket_addrs()?,
-    };
-    let mut last = io::Error::other("the name has no address");
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, TIMEOUT) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
-/// One session, until one side closes.
-fn relay(client: TcpStream, location: &str, login: &Option<Login>) -> io::Result<()> {
-    let camera = connect(location)?;
-    for stream in [&client, &camera] {
-        stream.set_nodelay(true)?;
-    }
-    let session = Arc::new(Session {
-        location: location.to_owned(),
+/// One session, until one side closes; `moved` becomes the address that the camera sends clients to.
+fn relay(
+    mut client: TcpStream,
+    connection: &gio::SocketConnection,
+    camera: &Camera,
+    login: Option<&Login>,
+    moved: &mut Option<String>,
+) -> io::Result<()> {
+    client.set_nodelay(true)?;
+    let socket = connection.socket();
+    // That of connecting is for all calls.
+    socket.set_timeout(0);
+    let input = connection.input_stream();
+    let input = input
+        .dynamic_cast_ref::<gio::PollableInputStream>()
+        .ok_or_else(|| io::Error::other("it cannot be polled"))?;
+    let mut output = connection.output_stream().into_write();
+    let address = connection.remote_address().ok();
+    let address = address.and_then(|it| it.downcast::<gio::InetSocketAddress>().ok());
+    let mut session = Session {
+        location: &camera.location,
+        host: address.map(|it| it.address().to_str().to_string()),
         local: client.local_addr()?.to_string(),
-        login: login.clone(),
-        state: Mutex::default(),
-    });
-    let requests = {
-        let (session, client) = (Arc::clone(&session), client.try_clone()?);
-        let camera = camera.try_clone()?;
-        thread::Builder::new()
-            .name("rtsp-relay-out".to_owned())
-            .spawn(move || {
-                let _ = session.forward_requests(&client, &camera);
-                let _ = camera.shutdown(Shutdown::Both);
-            })?
+        login,
+        moved,
+        challenge: None,
+        pending: VecDeque::new(),
+        kept: None,
+        to_camera: Vec::new(),
+        to_client: Vec::new(),
     };
-    let result = session.forward_answers(&camera, &client);
-    let _ = client.shutdown(Shutdown::Both);
-    let _ = camera.shutdown(Shutdown::Both);
-    let _ = requests.join();
-    result
+    let (mut requests, mut answers) = (Vec::new(), Vec::new());
+    let mut block = vec![0; BLOCK];
+    loop {
+        let mut sides = [
+            PollFd::new(&client, PollFlags::IN),
+            PollFd::new(&socket, PollFlags::IN),
+        ];
+        let wait = Timespec::try_from(session.until_keep_alive()).map_err(io::Error::other)?;
+        match poll(&mut sides, Some(&wait)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let [from_client, from_camera] = sides.map(|side| !side.revents().is_empty());
+        if from_client {
+            let len = client.read(&mut block)?;
+            if len == 0 {
+                return Ok(());
+            }
+            requests.extend_from_slice(&block[..len]);
+            Part::take(&mut requests, |part| session.request(part))?;
+        }
+        if from_camera {
+            // TLS may hold more than what the socket shows.
+            loop {
+                match input.read_nonblocking(&mut block, gio::Cancellable::NONE) {
+                    Ok(len @ 1..) => answers.extend_from_slice(&block[..len as usize]),
+                    Ok(_) => return Ok(()),
+                    Err(error) if error.matches(gio::IOErrorEnum::WouldBlock) => break,
+                    Err(error) => return Err(io::Error::other(error)),
+                }
+                Part::take(&mut answers, |part| session.answer(part))?;
+                client.write_all(&session.to_client)?;
+                session.to_client.clear();
+            }
+        }
+        session.keep_alive();
+        output.write_all(&session.to_camera)?;
+        session.to_camera.clear();
+        client.write_all(&session.to_client)?;
+        session.to_client.clear();
+    }
 }
 
-struct Session {
+struct Session<'a> {
     /// Of the camera.
-    location: String,
+    location: &'a str,
+    /// IP address of the camera.
+    host: Option<String>,
     /// Address of the relay, which requests have in place of the camera's.
     local: String,
-    login: Option<Login>,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
+    login: Option<&'a Login>,
+    moved: &'a mut Option<String>,
     /// The newest demand of the camera for credentials, and how often it was met.
     challenge: Option<(Challenge, u32)>,
     /// Requests that were sent, by their numbers, and whether with credentials.
     pending: VecDeque<(String, Message, bool)>,
+    /// The session, the time between its keep-alives, and when the next one is due.
+    kept: Option<(String, Duration, Instant)>,
+    /// What is to be written.
+    to_camera: Vec<u8>,
+    to_client: Vec<u8>,
 }
 
-impl Session {
-    fn forward_requests(&self, client: &TcpStream, mut camera: &TcpStream) -> io::Result<()> {
-        let mut from = BufReader::new(client);
-        loop {
-            match Part::read(&mut from)? {
-                Part::Media(bytes) => camera.write_all(&bytes)?,
-                Part::Message(mut request) => {
-                    let (host, _) = split(&self.location);
-                    request.start = request.start.replacen(&self.local, host, 1);
-                    let bytes = self.with_login(&request);
-                    camera.write_all(&bytes)?;
+impl Session<'_> {
+    /// Passes on what `rtspsrc` sends.
+    fn request(&mut self, part: Part) {
+        match part {
+            Part::Media(bytes) => self.to_camera.extend(bytes),
+            // An answer to a request of the camera.
+            Part::Message(answer) if answer.start.starts_with("RTSP/") => {
+                self.to_camera.extend(answer.bytes(None));
+            }
+            Part::Message(request)
+                if ["GET_PARAMETER ", "OPTIONS "]
+                    .iter()
+                    .any(|it| request.start.starts_with(it)) =>
+            {
+                let number = request.header("cseq").unwrap_or_default();
+                let methods = "OPTIONS, DESCRIBE, SETUP, PLAY, TEARDOWN, GET_PARAMETER";
+                let answer =
+                    format!("RTSP/1.0 200 OK\r\nCSeq: {number}\r\nPublic: {methods}\r\n\r\n");
+                self.to_client.extend(answer.into_bytes());
+            }
+            Part::Message(mut request) => {
+                let (host, _) = tls::split(self.location);
+                request.start = request.start.replacen(&self.local, host, 1);
+                if self.location.starts_with("rtsps:") {
+                    request.start = request.start.replacen(" rtsp:", " rtsps:", 1);
                 }
+                self.send(request);
             }
         }
     }
 
-    fn forward_answers(&self, mut camera: &TcpStream, mut client: &TcpStream) -> io::Result<()> {
-        let mut from = BufReader::new(camera);
-        // The session, the time between its keep-alives, and when the next one is due.
-        let mut kept: Option<(String, Duration, Instant)> = None;
-        loop {
-            match Part::read(&mut from)? {
-                Part::Media(bytes) => {
-                    client.write_all(&bytes)?;
-                    // Without media, `rtspsrc` sends its own.
-                    if let Some((session, interval, due)) = &mut kept
-                        && Instant::now() >= *due
-                    {
-                        *due = Instant::now() + *interval;
-                        camera.write_all(&self.with_login(&self.keep_alive(session)))?;
-                    }
-                }
-                Part::Message(answer) => match self.retried(&answer) {
-                    Some(request) => camera.write_all(&request)?,
-                    None if answer.header("cseq") == Some(KEEP_ALIVE) => {}
-                    None => {
-                        if let Some(header) = answer.header("session") {
-                            let (session, interval) = session_of(header);
-                            kept = Some((session.to_owned(), interval, Instant::now() + interval));
-                        }
-                        client.write_all(&answer.bytes(None))?;
-                    }
-                },
-            }
+    /// Passes on what the camera sends.
+    fn answer(&mut self, part: Part) {
+        let mut answer = match part {
+            Part::Media(bytes) => return self.to_client.extend(bytes),
+            Part::Message(answer) => answer,
+        };
+        let asked = self.pending_for(&answer);
+        if let Some(request) = asked
+            .as_ref()
+            .and_then(|asked| self.retried(asked, &answer))
+        {
+            return self.send(request);
         }
+        if answer.header("cseq") == Some(KEEP_ALIVE) {
+            return;
+        }
+        let is_moved = answer
+            .status()
+            .is_some_and(|status| status.starts_with("30"));
+        // Credentials for TLS are not sent without it.
+        let is_as_safe = |to: &&str| to.starts_with("rtsps:") || self.location.starts_with("rtsp:");
+        let location = answer.header("location").filter(|_| is_moved);
+        let location = location.filter(is_as_safe);
+        if let Some(location) = location.map(str::to_owned) {
+            let (_, path) = tls::split(&location);
+            answer
+                .headers
+                .retain(|header| !header.to_ascii_lowercase().starts_with("location:"));
+            answer
+                .headers
+                .push(format!("Location: rtsp://{}{path}", self.local));
+            *self.moved = Some(location);
+        }
+        if let Some(header) = answer.header("session") {
+            let (session, interval) = session_of(header);
+            self.kept = Some((session.to_owned(), interval, Instant::now() + interval));
+        }
+        if let Some(host) = &self.host {
+            answer.name_source(host);
+        }
+        if let Some((request, _)) = &asked {
+            answer.name_channels(request);
+        }
+        self.to_client.extend(answer.bytes(None));
     }
 
-    fn keep_alive(&self, session: &str) -> Message {
-        Message {
+    /// Time to the next keep-alive.
+    fn until_keep_alive(&self) -> Duration {
+        let due = self.kept.as_ref().map(|(_, _, due)| *due);
+        due.map_or(KEEP_ALIVE_INTERVAL, |due| {
+            due.saturating_duration_since(Instant::now())
+        })
+    }
+
+    /// Sends a keep-alive where one is due.
+    fn keep_alive(&mut self) {
+        let Some((session, interval, due)) = &mut self.kept else {
+            return;
+        };
+        let now = Instant::now();
+        if now < *due {
+            return;
+        }
+        *due = now + *interval;
+        let request = Message {
             start: format!("OPTIONS {} RTSP/1.0", self.location),
             headers: vec![format!("CSeq: {KEEP_ALIVE}"), format!("Session: {session}")],
             body: Vec::new(),
-        }
+        };
+        self.send(request);
     }
 
-    /// `request` with credentials, where the camera has asked for them.
-    fn with_login(&self, request: &Message) -> Vec<u8> {
-        let mut state = self.state.lock();
+    /// Sends `request`, with credentials where the camera has asked for them.
+    fn send(&mut self, request: Message) {
         let mut words = request.start.split(' ');
         let (method, uri) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
-        let header = state.challenge.as_mut().and_then(|(challenge, count)| {
+        let header = self.challenge.as_mut().and_then(|(challenge, count)| {
             *count += 1;
-            challenge.answer(self.login.as_ref()?, method, uri, *count)
+            challenge.answer(self.login?, method, uri, *count)
         });
-        if let Some(number) = request.header("cseq") {
-            let number = number.to_owned();
-            let has_login = header.is_some();
-            state
-                .pending
-                .push_back((number, request.clone(), has_login));
-            while state.pending.len() > MAX_PENDING {
-                state.pending.pop_front();
+        self.to_camera.extend(request.bytes(header.as_deref()));
+        if let Some(number) = request.header("cseq").map(str::to_owned) {
+            self.pending.push_back((number, request, header.is_some()));
+            while self.pending.len() > MAX_PENDING {
+                self.pending.pop_front();
             }
         }
-        drop(state);
-        request.bytes(header.as_deref())
     }
 
-    /// The request with credentials, where `answer` asks for them. `None`: the answer is passed on, also where they were refused.
-    fn retried(&self, answer: &Message) -> Option<Vec<u8>> {
+    /// The request that was answered, and whether it had credentials.
+    fn pending_for(&mut self, answer: &Message) -> Option<(Message, bool)> {
         let number = answer.header("cseq")?;
-        let mut state = self.state.lock();
-        let at = state
-            .pending
-            .iter()
-            .position(|(known, ..)| known == number)?;
-        let (_, request, had_login) = state.pending.remove(at)?;
+        let at = (self.pending.iter()).position(|(known, ..)| known == number)?;
+        let (_, request, had_login) = self.pending.remove(at)?;
+        Some((request, had_login))
+    }
+
+    /// The request that is to be sent again, where `answer` asks for credentials. `None`: the answer is passed on, also where they were
+    /// refused.
+    fn retried(&mut self, asked: &(Message, bool), answer: &Message) -> Option<Message> {
         if answer.status() != Some("401") || self.login.is_none() {
             return None;
         }
         let challenge = Challenge::best(answer.challenges())?;
-        if had_login && !challenge.is_stale {
+        let (request, had_login) = asked;
+        if *had_login && !challenge.is_stale {
             return None;
         }
-        state.challenge = Some((challenge, 0));
-        drop(state);
-        Some(self.with_login(&request))
+        self.challenge = Some((challenge, 0));
+        Some(request.clone())
     }
 }
 
@@ -309,6 +426,22 @@ struct Message {
 }
 
 impl Part {
+    /// Takes those that are complete from `bytes`.
+    fn take(bytes: &mut Vec<u8>, mut each: impl FnMut(Self)) -> io::Result<()> {
+        let mut rest = bytes.as_slice();
+        let mut left = rest.len();
+        let result = loop {
+            match Self::read(&mut rest) {
+                Ok(part) => each(part),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break Ok(()),
+                Err(error) => break Err(error),
+            }
+            left = rest.len();
+        };
+        bytes.drain(..bytes.len() - left);
+        result
+    }
+
     fn read(from: &mut impl BufRead) -> io::Result<Self> {
         let first = from.fill_buf()?.first().copied();
         let first = first.ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -325,7 +458,10 @@ impl Part {
             let mut bytes = Vec::new();
             let len = from.by_ref().take(left).read_until(b'\n', &mut bytes)? as u64;
             if !bytes.ends_with(b"\n") {
-                return Err(io::Error::other("a message is cut or too large"));
+                return Err(match len == left {
+                    true => io::Error::other("a message is too large"),
+                    false => io::ErrorKind::UnexpectedEof.into(),
+                });
             }
             left -= len;
             Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
@@ -379,6 +515,35 @@ impl Message {
         })
     }
 
+    /// Adds the address that media over UDP comes from to the answer to a SETUP that has none: without it, `rtspsrc` sends its reports to
+    /// the relay's.
+    fn name_source(&mut self, host: &str) {
+        for header in &mut self.headers {
+            let is_named = |name: &str| header.to_ascii_lowercase().contains(name);
+            let is_transport = is_named("transport:") && is_named("client_port=");
+            if is_transport && !is_named("source=") {
+                header.push_str(&format!(";source={host}"));
+            }
+        }
+    }
+
+    /// Adds the channels that were asked for to the answer to a SETUP over this connection that has none: `rtspsrc` would drop all media.
+    fn name_channels(&mut self, request: &Self) {
+        let asked = request.header("transport").unwrap_or_default();
+        let asked = asked
+            .split([';', ','])
+            .find(|it| it.starts_with("interleaved="));
+        let (Some(asked), Some("200")) = (asked, self.status()) else {
+            return;
+        };
+        for header in &mut self.headers {
+            let text = header.to_ascii_lowercase();
+            if text.starts_with("transport:") && !text.contains("interleaved=") {
+                header.push_str(&format!(";{asked}"));
+            }
+        }
+    }
+
     /// Status of an answer.
     fn status(&self) -> Option<&str> {
         self.start.split(' ').nth(1)
@@ -410,9 +575,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_split_behind_the_port() {
-        assert_eq!(split("rtsp://h:8554/a?b=c"), ("h:8554", "/a?b=c"));
-        assert_eq!(split("rtsp://h"), ("h", ""));
+    fn parts_are_taken_when_they_are_complete() {
+        let all = b"$\x00\x00\x02ab\r\nRTSP/1.0 200 OK\r\nCSeq: 7\r\nContent-Length: 3\r\n\r\nxyz$\x01\x00\x00";
+        let (mut bytes, mut parts) = (Vec::new(), Vec::new());
+        for byte in all {
+            bytes.push(*byte);
+            let each = |part| match part {
+                Part::Media(media) => parts.push(media),
+                Part::Message(message) => parts.push(message.bytes(None)),
+            };
+            Part::take(&mut bytes, each).expect("nothing is wrong");
+        }
+        assert_eq!(parts.concat(), [&all[..6], &all[8..]].concat());
+        assert_eq!((parts.len(), bytes.len()), (3, 0));
+    }
+
+    #[test]
+    fn answers_to_setup_name_the_camera_where_media_comes_over_udp() {
+        for (before, after) in [
+            (
+                "Transport: RTP/AVP;client_port=4-5",
+                "Transport: RTP/AVP;client_port=4-5;source=1.2.3.4",
+            ),
+            (
+                "transport: RTP/AVP;client_port=4-5;source=5.6.7.8",
+                "transport: RTP/AVP;client_port=4-5;source=5.6.7.8",
+            ),
+            (
+                "Transport: RTP/AVP/TCP;interleaved=0-1",
+                "Transport: RTP/AVP/TCP;interleaved=0-1",
+            ),
+        ] {
+            let mut answer = Message {
+                start: "RTSP/1.0 200 OK".to_owned(),
+                headers: vec![before.to_owned()],
+                body: Vec::new(),
+            };
+            answer.name_source("1.2.3.4");
+            assert_eq!(answer.headers, [after]);
+        }
     }
 
     #[test]

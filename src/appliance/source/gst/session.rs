@@ -283,8 +283,7 @@ impl Session<'_> {
 
     /// Whether a relay can be between `rtspsrc` and its camera, and is not.
     fn can_relay(&self) -> bool {
-        matches!(&self.config.uri, SourceUri::Rtsp { location, transport: RtspTransport::Tcp, .. }
-            if location.starts_with("rtsp://") && !self.kept.relays)
+        matches!(self.config.uri, SourceUri::Rtsp { .. }) && !self.kept.relays
     }
 
     /// Says that data comes, but no image that can be decoded.

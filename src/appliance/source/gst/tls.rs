@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! TLS of `https://` and `rtsps://`: the authorities to trust, and why a server over HTTP cannot be spoken to, which `souphttpsrc` does not say
-//! since GStreamer 1.20. Called by [`build`](super::build), [`http`](super::http) and [`session`](super::session).
+//! since GStreamer 1.20. Called by [`build`](super::build), [`http`](super::http), [`rtsp_relay`](super::rtsp_relay) and
+//! [`session`](super::session).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,17 +40,30 @@ pub(super) fn authorities(ca_file: &Path) -> Result<gio::TlsDatabase, SourceErro
         .map_err(|error| unusable(error.message()))
 }
 
-/// Connects to the server of an `http://` or `https://` address once more. `None`: it can be connected to. Blocks for some seconds at most.
-pub(super) fn connection_error(location: &str, ca_file: Option<&Path>) -> Option<SourceError> {
-    let is_tls = location.starts_with("https:");
+/// Host with port, and the rest of an address.
+pub(super) fn split(location: &str) -> (&str, &str) {
+    let rest = location
+        .split_once("://")
+        .map_or(location, |(_, rest)| rest);
+    rest.find(['/', '?'])
+        .map_or((rest, ""), |at| rest.split_at(at))
+}
+
+/// Connects to the server at `location`, over TLS where its scheme says so; `ports` are those without TLS and with it where the address has
+/// none. Blocks for some seconds at most.
+///
+/// # Errors
+/// Its certificate or the file of authorities cannot be used; the inner error: any other reason.
+pub(super) fn connect(
+    location: &str,
+    ports: [u16; 2],
+    ca_file: Option<&Path>,
+) -> Result<Result<gio::SocketConnection, gio::glib::Error>, SourceError> {
+    let is_tls = location.starts_with("https:") || location.starts_with("rtsps:");
     let client = gio::SocketClient::new();
     client.set_timeout(u32::try_from(TIMEOUT.as_secs()).unwrap_or(5));
     client.set_tls(is_tls);
-    let authorities = ca_file.map(authorities).transpose();
-    let authorities = match authorities {
-        Ok(authorities) => authorities,
-        Err(error) => return Some(error),
-    };
+    let authorities = ca_file.map(authorities).transpose()?;
     let problem: Arc<Mutex<Option<String>>> = Arc::default();
     let found = Arc::clone(&problem);
     client.connect_event(move |_, event, _, connection| {
@@ -66,12 +80,21 @@ pub(super) fn connection_error(location: &str, ca_file: Option<&Path>) -> Option
             });
         }
     });
-    let port = if is_tls { 443 } else { 80 };
-    let connected = client.connect_to_uri(location, port, gio::Cancellable::NONE);
-    let error = connected.err()?;
-    if let Some(reasons) = problem.lock().take() {
-        return Some(SourceError::Certificate { reasons });
+    let (host, _) = split(location);
+    let port = ports[usize::from(is_tls)];
+    let connected = client.connect_to_host(host, port, gio::Cancellable::NONE);
+    match problem.lock().take() {
+        Some(reasons) => Err(SourceError::Certificate { reasons }),
+        None => Ok(connected),
     }
+}
+
+/// Connects to the server of an `http://` or `https://` address once more. `None`: it can be connected to. Blocks for some seconds at most.
+pub(super) fn connection_error(location: &str, ca_file: Option<&Path>) -> Option<SourceError> {
+    let error = match connect(location, [80, 443], ca_file) {
+        Ok(connected) => connected.err()?,
+        Err(error) => return Some(error),
+    };
     let is_tls_error = error.kind::<gio::TlsError>().is_some();
     Some(SourceError::Element {
         element: HTTP.to_owned(),
@@ -81,4 +104,15 @@ pub(super) fn connection_error(location: &str, ca_file: Option<&Path>) -> Option
             false => "check the address, and that the server is on",
         }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn addresses_are_split_behind_the_port() {
+        assert_eq!(split("rtsp://h:8554/a?b=c"), ("h:8554", "/a?b=c"));
+        assert_eq!(split("rtsp://h"), ("h", ""));
+    }
 }
