@@ -72,7 +72,7 @@ impl Property {
     pub(crate) const SERVER_REFERENCE: Self = Self(0x1c);
     pub(crate) const REASON_STRING: Self = Self(0x1f);
     pub const RECEIVE_MAXIMUM: Self = Self(0x21);
-    pub(crate) const TOPIC_ALIAS: Self = Self(0x23);
+    pub const TOPIC_ALIAS: Self = Self(0x23);
     pub const MAXIMUM_QOS: Self = Self(0x24);
     pub const RETAIN_AVAILABLE: Self = Self(0x25);
     pub(crate) const USER_PROPERTY: Self = Self(0x26);

@@ -231,7 +231,9 @@ async fn take(
 ) -> bool {
     let id = publish.id;
     // Blocks only this thread while the caller is slow: that is the back-pressure. An error: the caller is gone.
+    // Without a topic, the broker has given only a number that it has not explained.
     if (retained == RetainedPolicy::Deliver || !publish.retain)
+        && !publish.topic.is_empty()
         && sender.send(publish.into()).is_err()
     {
         return false;

@@ -2,6 +2,7 @@
 //! From a configuration to an open MQTT connection: address, TCP, TLS, CONNECT, CONNACK. Each step fails with its own
 //! [`PublishError`].
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -215,6 +216,7 @@ async fn attempt(
         writer,
         pending: BytesMut::with_capacity(4096),
         protocol,
+        aliases: HashMap::new(),
         keep_alive: config.keep_alive.max(Duration::from_secs(1)),
         receive_maximum: usize::from(u16::MAX),
         max_packet_bytes: usize::MAX,

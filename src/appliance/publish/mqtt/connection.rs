@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An open MQTT connection: bytes to packets and back, and the error text of its end. Independent of message contents.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -19,6 +20,9 @@ use crate::reaction::Feature;
 /// Largest packet accepted from a broker; a publisher receives only short replies, a subscriber whole messages.
 pub(crate) const MAX_PACKET_BYTES: usize = 1 << 20;
 
+/// Numbers of topics that are kept; a broker may send anything.
+const MAX_ALIASES: usize = 1024;
+
 /// Least room for one read.
 const READ_BYTES: usize = 4096;
 
@@ -29,6 +33,8 @@ pub(crate) struct Connection {
     /// Bytes that were read beyond the last packet.
     pub pending: BytesMut,
     pub protocol: Protocol,
+    /// Topics by the numbers that the broker has given them, which it is not asked to do.
+    pub aliases: HashMap<u32, String>,
     /// Keep-alive, as set by the broker.
     pub keep_alive: Duration,
     /// The broker's receive maximum, in unacknowledged messages.
@@ -69,8 +75,27 @@ impl Connection {
 
     /// The next packet of what was read already.
     pub fn buffered(&mut self) -> Result<Option<Packet>, PublishError> {
-        decode(&mut self.pending, self.protocol, MAX_PACKET_BYTES)
-            .map_err(|error| self.lost(format!("{error}; does an MQTT broker listen there?")))
+        let mut packet = decode(&mut self.pending, self.protocol, MAX_PACKET_BYTES)
+            .map_err(|error| self.lost(format!("{error}; does an MQTT broker listen there?")))?;
+        if let Some(Packet::Publish(publish)) = &mut packet {
+            self.resolve(publish);
+        }
+        Ok(packet)
+    }
+
+    /// Gives a message that has the number of a topic in its place the topic. Some brokers send such messages although CONNECT has not
+    /// allowed any number.
+    fn resolve(&mut self, publish: &mut Publish) {
+        let Some(alias) = publish.properties.number(Property::TOPIC_ALIAS) else {
+            return;
+        };
+        if publish.topic.is_empty() {
+            if let Some(topic) = self.aliases.get(&alias) {
+                publish.topic = topic.as_str().into();
+            }
+        } else if self.aliases.len() < MAX_ALIASES {
+            self.aliases.insert(alias, publish.topic.to_string());
+        }
     }
 
     /// Writes one packet, within `limit`.
