@@ -279,6 +279,35 @@ fn files_that_cannot_be_played_say_why() {
     }
 }
 
+/// Images of Motion JPEG that were taken out of their stream have no Huffman tables (etemesi254/zune-image#136, loyd/rscam#20), and a maker
+/// appends bytes (rroller/dahua#658).
+#[test]
+fn images_of_motion_jpeg_are_read_without_huffman_tables() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("1-whole.jpg");
+    ffmpeg(
+        "-f lavfi -i testsrc2=s=416x312 -frames:v 1 -pix_fmt yuvj420p -huffman default",
+        &path,
+    );
+    let mut bytes = std::fs::read(&path).expect("it was made");
+    std::fs::write(
+        folder.path().join("2-appended.jpg"),
+        [&bytes[..], b"dhav\x59\x19\x01\0"].concat(),
+    )
+    .expect("written");
+    let tables = |bytes: &[u8]| bytes.windows(2).position(|pair| pair == b"\xff\xc4");
+    while let Some(at) = tables(&bytes) {
+        let length = usize::from(u16::from_be_bytes([bytes[at + 2], bytes[at + 3]]));
+        bytes.drain(at..at + 2 + length);
+    }
+    std::fs::write(folder.path().join("3-without.jpg"), &bytes).expect("written");
+    let colors: Vec<_> = frames_of(&config(SourceUri::Images(folder.path().to_owned())))
+        .iter()
+        .map(|frame| frame.color)
+        .collect();
+    assert_eq!(colors, [colors[0]; 3]);
+}
+
 /// Range and matrix come from the bitstream, and from the container where it says more (frigate#1178, NVIDIA/VideoProcessingFramework#209).
 /// Other chroma formats are scaled by elements.
 #[test]

@@ -159,12 +159,24 @@ pub fn decode(file: Vec<u8>) -> Result<BgrxImage, String> {
         return Err("the file is cut off: its end is missing".to_owned());
     }
     if jpeg_markers::is_jpeg(&file) {
-        decode_jpeg(file)
+        decode_jpeg(with_huffman_tables(file))
     } else if file.starts_with(PNG_SIGNATURE) {
         decode_png(file)
     } else {
         Err("the file is neither JPEG nor PNG".to_owned())
     }
+}
+
+/// The same image with the Huffman tables of the standard, where it has none: so do images of Motion JPEG. The encoder here takes those.
+fn with_huffman_tables(mut jpeg: Vec<u8>) -> Vec<u8> {
+    if let Some((tables, at)) = jpeg_markers::huffman_tables(&jpeg)
+        && tables.is_empty()
+        && let Ok(own) = encode_rgb(ImageFormat::Jpeg, Size::new(8, 8), &[0; 8 * 8 * 3])
+        && let Some((tables, _)) = jpeg_markers::huffman_tables(&own)
+    {
+        jpeg.splice(at..at, tables);
+    }
+    jpeg
 }
 
 /// The first bytes of every PNG file.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checks whether a JPEG file is complete. Not a decoder: it parses markers only.
+//! Checks whether a JPEG file is complete, and finds its Huffman tables. Not a decoder: it parses markers only.
 //!
 //! Decoders fill the missing part of a truncated file, gray or from the last rows, without an error. That is fine for
 //! viewing, but accuracy measured on a partial image is wrong.
@@ -10,6 +10,8 @@ pub(super) const START: u8 = 0xd8;
 pub(super) const END: u8 = 0xd9;
 /// Start of scan; coded data follows its header.
 pub(super) const SCAN: u8 = 0xda;
+/// Huffman tables.
+const TABLES: u8 = 0xc4;
 
 /// Markers without a length: restarts, which also divide coded data, and a temporary one.
 pub(super) const fn has_no_length(marker: u8) -> bool {
@@ -41,6 +43,25 @@ pub(super) fn is_complete(bytes: &[u8]) -> bool {
         }
     }
     false
+}
+
+/// The segments with Huffman tables before the first scan, and where that begins. `None`: there is no scan.
+pub(super) fn huffman_tables(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let (mut at, mut tables) = (2, Vec::new());
+    loop {
+        let (marker, next) = next_marker(bytes, at)?;
+        if marker == SCAN {
+            return Some((tables, next - 2));
+        }
+        at = next;
+        if !has_no_length(marker) {
+            let length = bytes.get(at..at + 2)?;
+            at += usize::from(u16::from_be_bytes([length[0], length[1]]));
+        }
+        if marker == TABLES {
+            tables.extend_from_slice(bytes.get(next - 2..at)?);
+        }
+    }
 }
 
 /// The next marker at or after `at`, and the offset of its content. Skips coded data, in which 0xff is followed by 0.
