@@ -28,17 +28,23 @@ pub(super) fn source() -> Option<Arc<str>> {
 pub(super) fn attach(bus: &gst::Bus, source: &str) {
     let source: Arc<str> = source.into();
     bus.set_sync_handler(move |_, message| {
-        if let gst::MessageView::StreamStatus(status) = message.view()
-            && status.type_() == gst::StreamStatusType::Enter
-        {
-            NAMED_AFTER.set(None);
-            SOURCE.set(Some(Arc::clone(&source)));
-            let owner = status.owner();
-            let element = owner.factory().map_or_else(
-                || owner.name().to_string(),
-                |factory| factory.name().to_string(),
-            );
-            telemetry::rename_thread(&format!("{source}:{element}"));
+        let gst::MessageView::StreamStatus(status) = message.view() else {
+            return gst::BusSyncReply::Pass;
+        };
+        match status.type_() {
+            gst::StreamStatusType::Enter => {
+                NAMED_AFTER.set(None);
+                SOURCE.set(Some(Arc::clone(&source)));
+                let owner = status.owner();
+                let element = owner.factory().map_or_else(
+                    || owner.name().to_string(),
+                    |factory| factory.name().to_string(),
+                );
+                telemetry::rename_thread(&format!("{source}:{element}"));
+            }
+            // GLib keeps the thread for others, and GStreamer does not report each use of it.
+            gst::StreamStatusType::Leave => SOURCE.set(None),
+            _ => {}
         }
         gst::BusSyncReply::Pass
     });
@@ -54,5 +60,29 @@ pub(super) fn name_by_stage(source: &str, stage: Stage) {
     if is_earlier {
         NAMED_AFTER.set(Some(stage));
         telemetry::rename_thread(&format!("{source}:{}", stage.name()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_has_left_its_pipeline_has_no_source() {
+        gst::init().expect("GStreamer starts");
+        let (bus, pipeline) = (gst::Bus::new(), gst::Pipeline::new());
+        attach(&bus, "gate");
+        let post = |kind| {
+            let status = gst::message::StreamStatus::new(kind, pipeline.upcast_ref());
+            bus.post(status).expect("it is taken");
+        };
+        for (kind, wanted) in [
+            (gst::StreamStatusType::Enter, Some("gate")),
+            (gst::StreamStatusType::Create, Some("gate")),
+            (gst::StreamStatusType::Leave, None),
+        ] {
+            post(kind);
+            assert_eq!(source().as_deref(), wanted, "{kind:?}");
+        }
     }
 }
