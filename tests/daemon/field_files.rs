@@ -9,7 +9,7 @@ use std::path::Path;
 use jetwatch_config::{SourceConfig, SourceUri};
 use jetwatch_types::Size;
 
-use support::collector::{Collector, INPUT, config, failure_of, frames_of};
+use support::collector::{Collector, INPUT, config, failure_of, first_reason, frames_of, launch};
 use support::ffprobe::{self, Colors, ffmpeg};
 
 fn file(path: &Path) -> SourceConfig {
@@ -268,9 +268,15 @@ fn files_that_cannot_be_played_say_why() {
     }
     let whole = std::fs::read(path("whole.mp4")).expect("it was made");
     std::fs::write(path("cut.mp4"), &whole[..whole.len() / 2]).expect("written");
+    // LAVFilters#326, ffmpy#47: its packets have other contents, which are not read.
+    std::fs::write(path("camera.dav"), b"DHAV\xfd\0\0\0").expect("written");
     for (name, wanted) in [
         ("cut.mp4", "its index (moov) is missing; record it again"),
         ("moving.gif", "convert it with: ffmpeg"),
+        (
+            "camera.dav",
+            "Dahua (DAV); convert it with: ffmpeg -i RECORDING -c:v copy",
+        ),
         ("still.bmp", "BMP pictures; convert it"),
         ("still.tiff", "TIFF pictures; convert it"),
     ] {
@@ -338,6 +344,45 @@ fn colors_are_those_of_the_stream_for_each_range_matrix_and_transfer() {
         }
     }
     assert_eq!(wrong, Vec::<String>::new());
+}
+
+/// Raw images of USB cameras, in the formats that other programs lacked (pikvm/ustreamer#252 and 170, mpromonet/v4l2rtspserver#338,
+/// ros-drivers/usb_cam#348, jacksonliam/mjpg-streamer#248 and 389, opencv/opencv#12134), in their colors.
+#[test]
+fn raw_images_of_usb_cameras_have_their_colors() {
+    let source = |caps: &str, more: &str| {
+        let uri = launch(&format!(
+            "videotestsrc pattern=solid-color foreground-color=0xffc83c78 num-buffers=5 ! {caps},width=320,height=240,framerate=5/1{more}"
+        ));
+        config(uri)
+    };
+    let (color, gray) = ([120.0, 60.0, 200.0], [108.7; 3]);
+    let mut wrong = Vec::new();
+    for (caps, more, wanted) in [
+        ("video/x-raw,format=YVYU", "", color),
+        ("video/x-raw,format=UYVY", "", color),
+        ("video/x-raw,format=YUY2", "", color),
+        ("video/x-raw,format=NV12", "", color),
+        ("video/x-raw,format=NV21", "", color),
+        ("video/x-raw,format=YV12", "", color),
+        ("video/x-raw,format=Y42B", "", color),
+        ("video/x-raw,format=BGR", "", color),
+        ("video/x-raw,format=RGB", "", color),
+        ("video/x-raw,format=GRAY8", "", gray),
+        ("video/x-raw,format=GRAY16_LE", "", gray),
+        ("video/x-bayer,format=bggr", " ! bayer2rgb", color),
+    ] {
+        let (frames, result) = Collector::start(&source(caps, more), 3).join();
+        result.unwrap_or_else(|error| panic!("{caps}: {error}"));
+        let found = frames[2].color;
+        let is_near = |(found, wanted): (f32, f32)| (found - wanted).abs() <= 3.0;
+        if !found.into_iter().zip(wanted).all(is_near) {
+            wrong.push(format!("{caps}: {found:?}"));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    let reason = first_reason(&source("video/x-bayer,format=rggb", ""));
+    assert_has!(reason => "csi://0", "! bayer2rgb");
 }
 
 /// Phones record in HDR by default (iina/iina#4441, pulsejet/memories#406).

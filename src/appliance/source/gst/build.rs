@@ -285,12 +285,22 @@ pub(super) fn check_source(
     }))
 }
 
-/// Pictures for which GStreamer has decoders that need whole files at once: the first bytes, the kind, and a file to convert to.
-const UNPLAYED: [(&[u8], &str, &str); 4] = [
-    (b"GIF8", "animated pictures (GIF)", "VIDEO.mp4"),
-    (b"BM", "BMP pictures", "PICTURE.png"),
-    (b"II*\0", "TIFF pictures", "PICTURE.png"),
-    (b"MM\0*", "TIFF pictures", "PICTURE.png"),
+/// What GStreamer has no demuxer for, or decoders that need whole files at once: the first bytes, the kind, and how to convert it.
+const UNPLAYED: [(&[u8], &str, &str); 6] = [
+    (b"GIF8", "animated pictures (GIF)", "PICTURE VIDEO.mp4"),
+    (b"BM", "BMP pictures", "PICTURE PICTURE.png"),
+    (b"II*\0", "TIFF pictures", "PICTURE PICTURE.png"),
+    (b"MM\0*", "TIFF pictures", "PICTURE PICTURE.png"),
+    (
+        b"DHAV",
+        "recordings of Dahua (DAV)",
+        "RECORDING -c:v copy -an VIDEO.mkv",
+    ),
+    (
+        b"DAHU",
+        "recordings of Dahua (DAV)",
+        "RECORDING -c:v copy -an VIDEO.mkv",
+    ),
 ];
 
 /// Does not wait for the writer of a pipe.
@@ -323,11 +333,11 @@ fn check_readable(path: &Path, is_file: bool) -> Result<(), SourceError> {
         Ok(()) => (UNPLAYED.iter()).find(|(magic, ..)| start.starts_with(magic)),
         Err(_) => None,
     };
-    if let Some((_, kind, output)) = unplayed {
+    if let Some((_, kind, arguments)) = unplayed {
         return Err(SourceError::Unsupported {
             uri: path.display().to_string(),
             reason: format!(
-                "GStreamer does not play {kind}; convert it with: ffmpeg -i PICTURE {output}"
+                "GStreamer does not play {kind}; convert it with: ffmpeg -i {arguments}"
             ),
         });
     }

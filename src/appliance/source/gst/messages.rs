@@ -44,6 +44,13 @@ pub(super) fn missing_plugin(message: &gst::MessageRef) -> Option<MissingPlugin>
 impl MissingPlugin {
     /// The error with the package name, or that what is installed fails: GStreamer says for both that a plug-in is missing.
     pub(super) fn into_error(self) -> SourceError {
+        if self.media_type == "video/x-bayer" {
+            return SourceError::Refused(
+                "the camera sends what its sensor sees, without color (video/x-bayer); a sensor of a Jetson is csi://0, and any other is \
+                 launch:v4l2src device=/dev/video0 ! bayer2rgb"
+                    .to_owned(),
+            );
+        }
         if self.caps.as_deref().is_some_and(has_decoder) {
             return SourceError::Undecodable {
                 what: self.what,
