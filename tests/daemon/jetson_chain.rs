@@ -278,8 +278,7 @@ fn colors_are_right_on_each_unit_for_each_range_and_matrix() {
             } else {
                 "yuv420p"
             };
-            // The double of the VIC converts as GStreamer does, up to 3.8 levels below for this color.
-            wrong.extend(colors.differences(path, pixels, frames[2].color, 4.0));
+            wrong.extend(colors.differences(path, pixels, frames[2].color, 2.0));
         }
     }
     assert_eq!(wrong, Vec::<String>::new());

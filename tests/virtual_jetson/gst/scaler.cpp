@@ -100,18 +100,60 @@ bool Scaler::set(const Scaling &scaling) {
         GST_VIDEO_CONVERTER_OPT_RESAMPLER_METHOD, GST_TYPE_VIDEO_RESAMPLER_METHOD, method_of(scaling.interpolation), nullptr);
     // Bilinear is taken for what it is in its plainest form, and in videoscale: four neighbors, however small the image becomes.
     if (scaling.interpolation == 1) gst_structure_set(options, GST_VIDEO_RESAMPLER_OPT_MAX_TAPS, G_TYPE_INT, 2, nullptr);
-    converter_ = gst_video_converter_new(&from, &upright_info_, options);
+    GstVideoInfo target = upright_info_;
+    exact_info_ = upright_info_;
+    if (GST_VIDEO_INFO_IS_YUV(&from) && GST_VIDEO_INFO_IS_RGB(&upright_info_) &&
+        gst_video_color_matrix_get_Kr_Kb(from.colorimetry.matrix, &red_, &blue_)) {
+        gst_video_info_set_format(&exact_info_, GST_VIDEO_FORMAT_AYUV, static_cast<guint>(upright_info_.width), static_cast<guint>(upright_info_.height));
+        exact_info_.colorimetry = from.colorimetry;
+        exact_info_.chroma_site = from.chroma_site;
+        exact_info_.fps_n = 0, exact_info_.fps_d = 1;
+        exact_ = gst_buffer_new_allocate(nullptr, GST_VIDEO_INFO_SIZE(&exact_info_), nullptr);
+        target = exact_info_;
+    }
+    converter_ = gst_video_converter_new(&from, &target, options);
     return converter_ != nullptr;
+}
+
+void Scaler::convert(GstVideoFrame *from, GstVideoFrame *to) {
+    GstVideoFrame yuv;
+    if (!exact_) {
+        gst_video_converter_frame(converter_, from, to);
+    } else if (gst_video_frame_map(&yuv, &exact_info_, exact_, GST_MAP_READWRITE)) {
+        gst_video_converter_frame(converter_, from, &yuv);
+        color(&yuv, to);
+        gst_video_frame_unmap(&yuv);
+    }
+}
+
+// By the definition of the matrix. GStreamer's factors have 8 bits, which gives up to 4 levels more or less.
+void Scaler::color(const GstVideoFrame *yuv, GstVideoFrame *rgb) const {
+    int offset[4], scale[4];
+    gst_video_color_range_offsets(yuv->info.colorimetry.range, yuv->info.finfo, offset, scale);
+    auto level = [](double value) { return static_cast<guint8>(value <= 0 ? 0 : value >= 1 ? 255 : value * 255 + 0.5); };
+    for (int y = 0; y < yuv->info.height; y++) {
+        const guint8 *source = static_cast<const guint8 *>(yuv->data[0]) + static_cast<ptrdiff_t>(y) * yuv->info.stride[0];
+        guint8 *target = static_cast<guint8 *>(rgb->data[0]) + static_cast<ptrdiff_t>(y) * rgb->info.stride[0];
+        for (int x = 0; x < yuv->info.width; x++, source += 4, target += 4) {
+            double value[3];
+            for (int part = 0; part < 3; part++) value[part] = double(source[part + 1] - offset[part]) / scale[part];
+            double red = value[0] + 2 * (1 - red_) * value[2], blue = value[0] + 2 * (1 - blue_) * value[1];
+            memset(target, 255, 4);
+            target[GST_VIDEO_FRAME_COMP_POFFSET(rgb, 0)] = level(red);
+            target[GST_VIDEO_FRAME_COMP_POFFSET(rgb, 1)] = level((value[0] - red_ * red - blue_ * blue) / (1 - red_ - blue_));
+            target[GST_VIDEO_FRAME_COMP_POFFSET(rgb, 2)] = level(blue);
+        }
+    }
 }
 
 void Scaler::run(GstVideoFrame *from, GstVideoFrame *to) {
     if (!upright_) {
-        gst_video_converter_frame(converter_, from, to);
+        convert(from, to);
         return;
     }
     GstVideoFrame upright;
     if (!gst_video_frame_map(&upright, &upright_info_, upright_, GST_MAP_READWRITE)) return;
-    gst_video_converter_frame(converter_, from, &upright);
+    convert(from, &upright);
     for (guint plane = 0; plane < GST_VIDEO_FRAME_N_PLANES(to); plane++) flip_plane(&upright, to, plane, scaling_.flip);
     gst_video_frame_unmap(&upright);
 }
@@ -120,4 +162,5 @@ void Scaler::clear() {
     if (converter_) gst_video_converter_free(converter_);
     converter_ = nullptr;
     gst_clear_buffer(&upright_);
+    gst_clear_buffer(&exact_);
 }

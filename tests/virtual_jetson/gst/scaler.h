@@ -28,8 +28,15 @@ class Scaler {
     void clear();
 
   private:
+    void convert(GstVideoFrame *from, GstVideoFrame *to);
+    void color(const GstVideoFrame *yuv, GstVideoFrame *rgb) const;
+
     Scaling scaling_ = {};
     GstVideoConverter *converter_ = nullptr;
+    // The image before its colors are converted, where they are, and the weights of red and blue.
+    GstBuffer *exact_ = nullptr;
+    GstVideoInfo exact_info_;
+    double red_ = 0, blue_ = 0;
     // The image before it is flipped.
     GstBuffer *upright_ = nullptr;
     GstVideoInfo upright_info_;
