@@ -70,6 +70,21 @@ fn every_frame_that_ffmpeg_shows_is_delivered() {
         ),
         ("go2rtc#916", "camera.flv", copy("")),
         ("tsduck#975", "camera.ts", copy("")),
+        (
+            "mediamtx#622 hls.js#483: the clock of 33 bits wraps",
+            "wraps.ts",
+            copy("-output_ts_offset 95441 -f mpegts"),
+        ),
+        (
+            "ExoPlayer#1488 untrunc#101: packets of 192 bytes",
+            "camcorder.mts",
+            copy("-mpegts_m2ts_mode 1 -f mpegts"),
+        ),
+        (
+            "bluecherry-client#285: neither length nor index",
+            "pipe.mkv",
+            copy("-f matroska -live 1"),
+        ),
         ("untrunc#17", "pieces.mp4", copy(pieces)),
         (
             "motioneye#1765",
@@ -228,6 +243,11 @@ fn files_that_are_not_seekable_start_over() {
     for (name, arguments, frames) in [
         ("camera.mjpeg", "-frames:v 7 -pix_fmt yuvj420p", 20),
         ("still.jpg", "-frames:v 1 -pix_fmt yuvj420p", 5),
+        (
+            "pipe.mkv",
+            "-frames:v 7 -c:v libx264 -pix_fmt yuv420p -live 1",
+            20,
+        ),
         (
             "camera.h264",
             "-frames:v 7 -c:v libx264 -pix_fmt yuv420p",

@@ -14,6 +14,7 @@ use jetwatch_types::SourceState;
 use support::clips::Running;
 use support::collector::{CollectedFrame, Collector, config, first_reason, http, rtsp};
 use support::daemon::{Setup, Signal, start, terminate, wait_until_some};
+use support::ffprobe::ffmpeg;
 use support::http_camera::{Certificate, HttpCamera, LOGIN, certificate};
 use support::ports::free_port;
 use support::rtsp::RtspServer;
@@ -221,6 +222,50 @@ fn log_ins_over_http_are_done_and_refusals_are_not_repeated() {
     // go2rtc#2344: SHA-256.
     let reason = first_reason(&source(camera.uri("sha256/still"), Some(LOGIN)));
     assert_has!(reason => "MD5");
+}
+
+/// Playlists as other players could not read them: fragments of MP4, and a stream that starts over.
+#[test]
+fn playlists_of_several_kinds_deliver_their_segments() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name);
+    let video = "-f lavfi -i color=white:s=160x120:r=25:d=2 -c:v libx264 -pix_fmt yuv420p -g 25";
+    let fragments = "-f hls -hls_time 1 -hls_list_size 0 -hls_segment_type fmp4";
+    ffmpeg(&format!("{video} {fragments}"), &path("fragments.m3u8"));
+    for (name, offset) in [("first.ts", 500), ("second.ts", 0)] {
+        ffmpeg(
+            &format!("{video} -output_ts_offset {offset} -f mpegts"),
+            &path(name),
+        );
+    }
+    let head = "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:2\n#EXTINF:2.0,\nfirst.ts\n";
+    let rest = "#EXT-X-DISCONTINUITY\n#EXTINF:2.0,\nsecond.ts?token=a%20b\n#EXT-X-ENDLIST\n";
+    std::fs::write(path("restarts.m3u8"), [head, rest].concat()).expect("written");
+    let port = free_port();
+    let shown = folder.path().display();
+    let _server = Running::start(
+        "python3",
+        &format!("-m http.server {port} --bind 127.0.0.1 --directory {shown}"),
+    );
+    let running = [
+        ("streamlink#3328", "fragments.m3u8", 45),
+        ("hls.js#3044", "restarts.m3u8", 90),
+    ]
+    .map(|(what, name, frames)| {
+        let address = format!("http://127.0.0.1:{port}/{name}");
+        let collector = Collector::start(&source(address, None), usize::MAX);
+        (what, frames, collector)
+    });
+    for (what, frames, collector) in running {
+        // Until the server listens, there is another reason.
+        wait_until_some(what, || {
+            let reasons = collector.offline_reasons();
+            reasons.into_iter().find(|reason| reason.contains("ended"))
+        });
+        let found = collector.stop().0;
+        assert!(found.len() >= frames, "{what}: {}", found.len());
+        check_white(&found, what);
+    }
 }
 
 /// How to send a white image to the source at `uri`, and the thread that asks for it.
