@@ -93,7 +93,7 @@ impl Target {
     fn start(folder: &Path) -> Self {
         three_users().save(&folder.join("users")).expect("written");
         let (metrics, broker) = (free_port(), free_port());
-        let mut daemon = Daemon::with(|port| {
+        let yaml = |port| {
             format!(
                 "device: test
 sources:
@@ -115,7 +115,9 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
 ",
                 folder.display()
             )
-        });
+        };
+        let state = folder.display().to_string();
+        let mut daemon = Daemon::with_environment(yaml, &[("JETWATCH_STATE_DIR", state.as_str())]);
         // It writes more than a pipe holds, and would wait for a reader.
         let mut log = daemon.child.stderr.take().expect("stderr is piped");
         thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
@@ -293,7 +295,7 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
                 "POST /api/password" | "POST /api/first-user" => "403",
                 // No stream was looked at.
                 "GET /api/cameras/picture.jpg" => "404",
-                "POST /api/logout" | "POST /api/reload" => "204",
+                "POST /api/logout" | "POST /api/reload" | "POST /api/share/revoke" => "204",
                 command if COMMANDS.contains(&command) => "",
                 _ => "200",
             },
@@ -433,6 +435,8 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
         let fill = |text: &str| format!("{text}{}", " ".repeat(MAX_BODY - text.len()));
         let search = fill(r#"{"find": {"address": "127.0.0.1:9"}}"#);
         let camera = fill(r#"{"name": "yard", "uri": "rtsp://127.0.0.1:9/1"}"#);
+        let share =
+            fill(&json!({"path": format!("media/{}/clip.mp4", self.clip), "hours": 1}).to_string());
         let pin_path = media(&self.clip, "pin");
         for (path, input, request, body, session, times) in [
             (
@@ -484,6 +488,8 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
                 0,
                 8,
             ),
+            ("/api/share", "64 KiB", "/api/share", &share, 0, 8),
+            ("/api/share/revoke", plain, "/api/share/revoke", "", 0, 8),
             ("/api/reload", plain, "/api/reload", "", 0, 8),
         ] {
             let request = self.request("POST", request, body, session);

@@ -57,5 +57,6 @@ mod web_cameras;
 mod web_clients;
 mod web_first_user;
 mod web_roles;
+mod web_shares;
 mod web_support;
 mod webhooks;

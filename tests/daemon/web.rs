@@ -17,10 +17,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use jetwatch_config::WebRole;
+use jetwatch_config::{WebConfig, WebRole};
 use jetwatch_pixels::decode;
 use jetwatch_types::Size;
-use jetwatch_web::{Backend, TrackStep, Users, WebError, WebServer};
+use jetwatch_web::{TrackStep, Users, WebError, WebServer};
 use serde_json::{Value, json};
 
 #[test]
@@ -316,20 +316,14 @@ fn streams_have_a_limit_and_messages_arrive() {
 #[test]
 fn pages_that_are_open_to_the_network_need_users_and_tls() {
     let config = web_config("");
-    let backend = || -> Arc<dyn Backend> {
-        Arc::new(Double {
-            folder: PathBuf::new(),
-        })
+    let start = |config: &WebConfig, listen| {
+        let folder = PathBuf::new();
+        let backend = Arc::new(Double { folder });
+        let (hub, board) = (Arc::default(), Arc::default());
+        WebServer::start(config, listen, &[], None, hub, board, backend)
     };
     let open = SocketAddr::from(([0, 0, 0, 0], 0));
-    let refused = WebServer::start(
-        &config,
-        open,
-        &[],
-        Arc::default(),
-        Arc::default(),
-        backend(),
-    );
+    let refused = start(&config, open);
     assert!(
         matches!(
             refused,
@@ -341,27 +335,13 @@ fn pages_that_are_open_to_the_network_need_users_and_tls() {
         "{refused:?}"
     );
     let config = web_config("users_file: /nowhere/users");
-    let refused = WebServer::start(
-        &config,
-        open,
-        &[],
-        Arc::default(),
-        Arc::default(),
-        backend(),
-    );
+    let refused = start(&config, open);
     assert!(
         matches!(refused, Err(WebError::OpenToNetwork { missing: "tls", .. })),
         "{refused:?}"
     );
     let local = config.listen.expect("an address");
-    let refused = WebServer::start(
-        &config,
-        local,
-        &[],
-        Arc::default(),
-        Arc::default(),
-        backend(),
-    );
+    let refused = start(&config, local);
     assert!(matches!(refused, Err(WebError::Users(_))), "{refused:?}");
 }
 

@@ -29,7 +29,7 @@ const CAMERA: &str = r#"{"name": "yard", "uri": "rtsp://127.0.0.1/1"}"#;
 const RULES: &str = r#"{"zones": [], "lines": []}"#;
 
 #[rustfmt::skip]
-const TABLE: [Row; 35] = [
+const TABLE: [Row; 37] = [
     // A body that is none: no attempt is counted.
     ("POST", "/api/login", "{}", [400; 7]),
     ("POST", "/api/first-user", "{}", [400; 7]),
@@ -59,6 +59,8 @@ const TABLE: [Row; 35] = [
     ("GET", "/api/media/{}/snapshot.jpg", "", VIEWER),
     ("GET", "/api/media/{}/clip.mp4", "", VIEWER),
     ("POST", "/api/media/{}/pin", r#"{"pinned": true}"#, OPERATOR),
+    ("POST", "/api/share", r#"{"path": "media/clip-1/clip.mp4", "hours": 1}"#, OPERATOR),
+    ("POST", "/api/share/revoke", "", [401, 403, 403, 403, 403, 403, 204]),
     ("POST", "/api/reload", "", [401, 403, 403, 204, 403, 204, 204]),
     ("GET", "/api/doctor", "", ADMINISTRATOR),
     ("POST", "/api/doctor", "", ADMINISTRATOR),

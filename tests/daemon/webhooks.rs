@@ -72,7 +72,7 @@ fn close(sink: WebhookSink) -> SinkCounts {
 }
 
 /// HMAC-SHA256 by its definition, for keys of at most 64 bytes.
-fn hmac(key: &[u8], message: &[u8]) -> String {
+pub fn hmac(key: &[u8], message: &[u8]) -> String {
     let pad = |byte: u8| -> Vec<u8> {
         let key = key.iter().copied().chain(std::iter::repeat(0));
         key.take(64).map(|k| k ^ byte).collect()

@@ -225,6 +225,7 @@ pub fn serve(yaml: &str, folder: &Path) -> (WebServer, Arc<Hub>, Arc<PictureBoar
         &config,
         listen,
         &[],
+        Some(folder),
         Arc::clone(&hub),
         Arc::clone(&board),
         backend,

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 
 import { KEPT_CONFIG, busyConfig, start } from "./daemon.mjs";
-import { LIMIT, PHONE, binary, flow, model, open, press, shoot } from "./harness.mjs";
+import { LIMIT, PHONE, binary, browser, flow, isFirefox, model, open, press, shoot } from "./harness.mjs";
 
 const rows = (page) => page.$$eval(".list .event", (found) => found.map((row) => ({ ...row.dataset, text: row.textContent })));
 
@@ -172,6 +172,47 @@ export async function eventFlows() {
       await press(page, "Mark all as seen");
       await page.waitForFunction(async () => (await (await fetch("api/objects?limit=200")).json()).objects.filter((object) => object.reviewed).length >= 2, LIMIT);
       await page.browserContext().close();
+    });
+    await flow("a clip and a picture are shared by links that open without a log-in", async () => {
+      const page = await open(first.origin, { hash: "#events" });
+      const context = page.browserContext();
+      if (!isFirefox) await context.overridePermissions(first.origin, ["clipboard-read", "clipboard-sanitized-write"]);
+      await page.waitForFunction(() => [...document.querySelectorAll(".list .event[data-kind=object]")].some((card) => card.textContent.includes("clip")), { timeout: 90000 });
+      await page.evaluate(() => [...document.querySelectorAll(".list .event[data-kind=object]")].find((card) => card.textContent.includes("clip")).querySelector("button.thumb").click());
+      await page.waitForFunction(() => document.querySelector("dialog.viewer video")?.readyState > 1, LIMIT);
+      const shared = async (hours) => {
+        await press(page, "Share");
+        await page.waitForSelector("dialog[open] select[name=hours]", LIMIT);
+        await page.select("select[name=hours]", String(hours));
+        await press(page, "Copy a link");
+        await page.waitForFunction(() => /holds until/.test(document.querySelector("dialog:has(select[name=hours]) p[role=status]")?.textContent) && document.querySelector("input[name=link]")?.value, LIMIT);
+        const link = await page.$eval("input[name=link]", (input) => input.value);
+        if (!isFirefox) assert.equal(await page.evaluate(() => navigator.clipboard.readText()), link);
+        await shoot(page, "events-shared");
+        await page.keyboard.press("Escape");
+        await page.waitForFunction(() => !document.querySelector("select[name=hours]") && document.querySelector("dialog.viewer").open, LIMIT);
+        return new URL(link);
+      };
+      const clip = await shared(24);
+      const until = Number(clip.searchParams.get("until")) * 1000 - Date.now();
+      assert.ok(until > 23 * 3600e3 && until <= 24 * 3600e3, String(until));
+      assert.match(clip.pathname, /\/clip\.mp4$/);
+      await press(page, "Picture");
+      await page.waitForFunction(() => document.querySelector("dialog.viewer img")?.naturalWidth > 0, LIMIT);
+      const picture = await shared(1);
+      assert.match(picture.pathname, /\/snapshot\.jpg$/);
+      // As a browser shows it that has never seen the page.
+      const other = await browser.createBrowserContext();
+      const guest = await other.newPage();
+      await guest.goto(clip.href);
+      await guest.waitForFunction(() => document.querySelector("video")?.videoWidth > 0 && document.querySelector("video").readyState > 1, LIMIT);
+      await guest.goto(picture.href);
+      await guest.waitForFunction(() => document.querySelector("img")?.naturalWidth > 0, LIMIT);
+      const changed = await guest.goto(clip.href.replace("until=1", "until=2"));
+      assert.equal(changed.status(), 403);
+      assert.match(await guest.evaluate(() => document.body.textContent), /This link is not valid/);
+      await other.close();
+      await context.close();
     });
   } finally {
     await first.stop();

@@ -88,6 +88,12 @@ impl From<[u8; 32]> for Sha256Digest {
     }
 }
 
+impl From<Sha256Digest> for [u8; 32] {
+    fn from(digest: Sha256Digest) -> Self {
+        digest.0
+    }
+}
+
 impl fmt::Display for Sha256Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

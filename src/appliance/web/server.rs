@@ -3,11 +3,11 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::auth::{FirstUser, Users, UsersCache};
+use super::auth::{FirstUser, ShareLinks, Users, UsersCache};
 use super::http::{MAX_ENCODED, Service, WorkThreads};
 use super::{Backend, Hub, PictureBoard, WebError};
 use jetwatch_config::{WebConfig, WebTlsConfig};
@@ -31,13 +31,16 @@ const SETTINGS: Settings = Settings {
     connection_timeout: None,
 };
 
+/// The file in the folder of the state with the key of links.
+const SHARE_KEY: &str = "share.key";
+
 /// Offers the page until it is dropped.
 #[derive(Debug)]
 pub struct WebServer(Listener);
 
 impl WebServer {
     /// Starts to listen on `listen`, or where that is taken on the next candidate of the configuration; returns when clients can
-    /// connect. The address is written to the first of `files` that can be written.
+    /// connect. The address is written to the first of `files` that can be written. In the folder `state` is what later runs need.
     ///
     /// # Errors
     /// The port is taken, the address is not this machine's or open to the network without users and TLS, or a file cannot be used.
@@ -45,6 +48,7 @@ impl WebServer {
         config: &WebConfig,
         listen: SocketAddr,
         files: &[PathBuf],
+        state: Option<&Path>,
         hub: Arc<Hub>,
         pictures: Arc<PictureBoard>,
         backend: Arc<dyn Backend>,
@@ -65,7 +69,8 @@ impl WebServer {
             .as_ref()
             .is_none_or(|cache| !cache.users().users().is_empty());
         let first = FirstUser::of_page(&url, has_users, files);
-        let service = Service::new(config, users, first, hub, pictures, backend)?;
+        let links = ShareLinks::open(state.map(|state| state.join(SHARE_KEY)));
+        let service = Service::new(config, users, first, links, hub, pictures, backend)?;
         let listener =
             Listener::start(socket, SETTINGS, tls, service).map_err(|cause| WebError::Thread {
                 name: thread_names::WEB,

@@ -78,6 +78,7 @@ impl Web {
             &config.web,
             listen,
             files,
+            jetwatch_config::own_state_folder().as_deref(),
             Arc::clone(&hub),
             Arc::clone(&board),
             Arc::clone(&backend) as Arc<dyn Backend>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits attempts to log in, by address and by user. Failures count; after too many, further attempts wait without a look at the
+//! Limits attempts to log in, by address and by user, and those to open links, by address. Failures count; after too many, further attempts wait without a look at the
 //! password.
 
 use std::collections::HashMap;
@@ -44,22 +44,21 @@ impl LoginLimiter {
     pub(in super::super) fn wait(
         &self,
         address: IpAddr,
-        user: &str,
+        user: Option<&str>,
         now: Instant,
     ) -> Option<Duration> {
         let failures = self.failures.lock();
-        let keys = keys(address, user);
-        keys.iter()
+        keys(address, user)
             .filter_map(|(key, max)| {
-                let found = failures.get(key)?;
+                let found = failures.get(&key)?;
                 let until = found.since + WINDOW;
-                (found.count >= *max && now < until).then(|| until - now)
+                (found.count >= max && now < until).then(|| until - now)
             })
             .max()
     }
 
     /// An attempt has failed.
-    pub(in super::super) fn failed(&self, address: IpAddr, user: &str, now: Instant) {
+    pub(in super::super) fn failed(&self, address: IpAddr, user: Option<&str>, now: Instant) {
         let mut failures = self.failures.lock();
         for (key, _) in keys(address, user) {
             if failures.len() >= MAX_ENTRIES && !failures.contains_key(&key) {
@@ -87,12 +86,10 @@ impl LoginLimiter {
     }
 }
 
-fn keys(address: IpAddr, user: &str) -> [(Key, u32); 2] {
-    let user = user.chars().take(64).collect();
-    [
-        (Key::Address(network_of(address)), MAX_OF_ADDRESS),
-        (Key::User(user), MAX_OF_USER),
-    ]
+fn keys(address: IpAddr, user: Option<&str>) -> impl Iterator<Item = (Key, u32)> {
+    let user = user.map(|user| (Key::User(user.chars().take(64).collect()), MAX_OF_USER));
+    let address = (Key::Address(network_of(address)), MAX_OF_ADDRESS);
+    [address].into_iter().chain(user)
 }
 
 /// One customer of a provider has a whole /64 of IPv6 addresses.
@@ -128,14 +125,14 @@ mod tests {
         let limiter = LoginLimiter::default();
         let (now, here) = (Instant::now(), address("192.0.2.1"));
         for user in 0..MAX_OF_ADDRESS {
-            assert_eq!(limiter.wait(here, "x", now), None);
-            limiter.failed(here, &user.to_string(), now);
+            assert_eq!(limiter.wait(here, Some("x"), now), None);
+            limiter.failed(here, Some(&user.to_string()), now);
         }
-        assert_eq!(limiter.wait(here, "x", now), Some(WINDOW));
-        assert_eq!(limiter.wait(address("192.0.2.2"), "x", now), None);
-        assert_eq!(limiter.wait(here, "x", now + WINDOW), None);
+        assert_eq!(limiter.wait(here, Some("x"), now), Some(WINDOW));
+        assert_eq!(limiter.wait(address("192.0.2.2"), Some("x"), now), None);
+        assert_eq!(limiter.wait(here, Some("x"), now + WINDOW), None);
         limiter.succeeded(here);
-        assert_eq!(limiter.wait(here, "x", now), None);
+        assert_eq!(limiter.wait(here, Some("x"), now), None);
     }
 
     #[test]
@@ -143,11 +140,11 @@ mod tests {
         let limiter = LoginLimiter::default();
         let now = Instant::now();
         for last in 0..MAX_OF_USER {
-            limiter.failed(IpAddr::from([192, 0, 2, last as u8]), "anna", now);
+            limiter.failed(IpAddr::from([192, 0, 2, last as u8]), Some("anna"), now);
         }
         let other = address("198.51.100.1");
-        assert!(limiter.wait(other, "anna", now).is_some());
-        assert_eq!(limiter.wait(other, "bert", now), None);
+        assert!(limiter.wait(other, Some("anna"), now).is_some());
+        assert_eq!(limiter.wait(other, Some("bert"), now), None);
     }
 
     #[test]
@@ -156,9 +153,13 @@ mod tests {
         let now = Instant::now();
         for last in 0..20_000_u128 {
             let address = IpAddr::from((0x2001_0db8_u128 << 96 | last).to_be_bytes());
-            limiter.failed(address, &last.to_string(), now);
+            limiter.failed(address, Some(&last.to_string()), now);
         }
-        assert!(limiter.wait(address("2001:db8::ffff"), "x", now).is_some());
+        assert!(
+            limiter
+                .wait(address("2001:db8::ffff"), Some("x"), now)
+                .is_some()
+        );
         assert!(limiter.failures.lock().len() <= MAX_ENTRIES);
     }
 }

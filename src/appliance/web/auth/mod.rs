@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who may do what: users with passwords and sessions, tokens with scopes, and limits on attempts to log in.
+//! Who may do what: users with passwords and sessions, tokens with scopes, links that need neither, and limits on attempts.
 
 mod first_user;
 mod limiter;
+mod links;
 mod password;
 mod sessions;
 mod users;
@@ -13,6 +14,7 @@ use jetwatch_config::WebRole;
 pub(super) use self::first_user::FirstUser;
 pub use self::first_user::PageLink;
 pub(super) use self::limiter::LoginLimiter;
+pub(super) use self::links::{Link, LinkState, ShareLinks};
 pub(super) use self::password::Passwords;
 pub(super) use self::sessions::Sessions;
 pub use self::users::{Scope, TokenSummary, UserError, UserSummary, Users};
@@ -37,6 +39,8 @@ pub(super) enum Shown {
     Token(Vec<u8>),
     /// The name of a session.
     Session(String),
+    /// A link to this very item.
+    Link(Link),
 }
 
 /// By what it is known who makes a request.
@@ -46,6 +50,8 @@ pub(super) enum Credential {
     Session,
     /// A bearer token, which no browser sends by itself.
     Token,
+    /// A link, which gives one item.
+    Link,
     /// There are no users.
     Local,
 }

@@ -54,6 +54,7 @@ static ASSETS: &[Asset] = assets! {
     "/layer.js": SCRIPT, "layer.js";
     "/pictures.js": SCRIPT, "pictures.js";
     "/player.js": SCRIPT, "player.js";
+    "/share.js": SCRIPT, "share.js";
     "/timeline.js": SCRIPT, "timeline.js";
     "/storage.js": SCRIPT, "storage.js";
     "/cameras.js": SCRIPT, "cameras.js";

@@ -225,7 +225,10 @@ async fn compare(
     user: &str,
     password: String,
 ) -> Result<Option<String>, Box<Answer>> {
-    if let Some(wait) = service.limiter.wait(head.address, user, Instant::now()) {
+    if let Some(wait) = service
+        .limiter
+        .wait(head.address, Some(user), Instant::now())
+    {
         return Err(Box::new(refuse_for(
             wait.as_secs() + 1,
             StatusCode::TOO_MANY_REQUESTS,
@@ -260,7 +263,9 @@ async fn compare(
         return Err(Box::new(failed()));
     };
     match found {
-        None => service.limiter.failed(head.address, user, Instant::now()),
+        None => service
+            .limiter
+            .failed(head.address, Some(user), Instant::now()),
         Some(_) => service.limiter.succeeded(head.address),
     }
     Ok(found)

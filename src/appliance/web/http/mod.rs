@@ -11,6 +11,7 @@ mod request;
 mod response;
 mod router;
 mod service;
+mod shares;
 mod streams;
 
 pub(super) use self::limits::WorkThreads;

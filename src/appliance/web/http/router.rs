@@ -58,6 +58,10 @@ pub(super) enum Action {
     Clip,
     /// Whether an item is kept for good.
     Pin,
+    /// A link to one item.
+    Share,
+    /// The end of all links.
+    Revoke,
     Reload,
     /// Checks of the installation.
     Doctor,
@@ -78,6 +82,8 @@ pub(super) enum Need {
     Pictures,
     /// A user who has logged in, of any role.
     User,
+    /// A viewer, or who has a link to this item.
+    ViewerOrLink,
     /// This role or a higher one.
     Role(WebRole),
 }
@@ -147,15 +153,29 @@ static ENDPOINTS: &[Endpoint] = {
             Action::Rules,
             &[(Get, VIEWER), (Post, OPERATOR), (Put, OPERATOR)],
         ),
-        to("sources/{}/export.mp4", Action::Export, &[(Stream, VIEWER)]),
+        to(
+            "sources/{}/export.mp4",
+            Action::Export,
+            &[(Stream, Need::ViewerOrLink)],
+        ),
         to("objects", Action::Objects, &[(Get, VIEWER)]),
         to("objects/facets", Action::Facets, &[(Get, VIEWER)]),
         to("objects/reviewed", Action::Review, &[(Post, OPERATOR)]),
         to("activity", Action::Activity, &[(Get, VIEWER)]),
         to("media", Action::Media, &[(Get, VIEWER)]),
-        to("media/{}/snapshot.jpg", Action::Snapshot, &[(Get, VIEWER)]),
-        to("media/{}/clip.mp4", Action::Clip, &[(Get, VIEWER)]),
+        to(
+            "media/{}/snapshot.jpg",
+            Action::Snapshot,
+            &[(Get, Need::ViewerOrLink)],
+        ),
+        to(
+            "media/{}/clip.mp4",
+            Action::Clip,
+            &[(Get, Need::ViewerOrLink)],
+        ),
         to("media/{}/pin", Action::Pin, &[(Post, OPERATOR)]),
+        to("share", Action::Share, &[(Post, OPERATOR)]),
+        to("share/revoke", Action::Revoke, &[(Post, ADMINISTRATOR)]),
         to("reload", Action::Reload, &[(Post, OPERATOR)]),
         to(
             "doctor",
@@ -196,7 +216,7 @@ pub struct EndpointSummary {
     pub method: &'static str,
     /// The path, with `{}` for the name of a source or the id of an item.
     pub path: String,
-    /// Who may use it: `everyone`, `pictures`, `user`, or the word of the lowest role.
+    /// Who may use it: `everyone`, `pictures`, `user`, the word of the lowest role, or `viewer, or a link`.
     pub need: &'static str,
 }
 
@@ -210,6 +230,7 @@ pub fn endpoints() -> Vec<EndpointSummary> {
                 Need::Nothing => "everyone",
                 Need::Pictures => "pictures",
                 Need::User => "user",
+                Need::ViewerOrLink => "viewer, or a link",
                 Need::Role(role) => role.word(),
             },
         })

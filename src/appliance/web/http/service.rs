@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
@@ -18,9 +18,10 @@ use super::limits::{OpenStreams, Work, WorkThreads};
 use super::request::{Head, Refusal};
 use super::response::{Answer, done, json as answer_json, refuse, secure, with_type};
 use super::router::{Action, Need, Route};
-use super::{downloads, lists, login, streams};
+use super::{downloads, lists, login, shares, streams};
 use crate::auth::{
-    Credential, FirstUser, LoginLimiter, Passwords, Principal, Scope, Sessions, Shown, UsersCache,
+    Credential, FirstUser, Link, LinkState, LoginLimiter, Passwords, Principal, Scope, Sessions,
+    ShareLinks, Shown, UsersCache,
 };
 use crate::{Backend, Hub, NewCamera, PictureBoard, RuleEdit, RulesRequest, WebError};
 use jetwatch_config::{WebConfig, WebRole};
@@ -44,6 +45,8 @@ pub(in super::super) struct Service {
     first_user: FirstUser,
     pub(super) sessions: Sessions,
     pub(super) limiter: LoginLimiter,
+    pub(super) links: ShareLinks,
+    pub(super) link_limiter: LoginLimiter,
     pub(super) passwords: Passwords,
     /// Hashes of passwords that are being computed, and attempts that wait.
     pub(super) hashing: tokio::sync::Semaphore,
@@ -64,6 +67,7 @@ impl Service {
         config: &WebConfig,
         users: Option<UsersCache>,
         first_user: FirstUser,
+        links: ShareLinks,
         hub: Arc<Hub>,
         pictures: Arc<PictureBoard>,
         backend: Arc<dyn Backend>,
@@ -74,6 +78,8 @@ impl Service {
             first_user,
             sessions: Sessions::default(),
             limiter: LoginLimiter::default(),
+            links,
+            link_limiter: LoginLimiter::default(),
             passwords: Passwords::new()?,
             hashing: tokio::sync::Semaphore::new(1),
             hashes_waiting: AtomicUsize::new(0),
@@ -105,9 +111,19 @@ impl Service {
             Ok(need) => need,
             Err(methods) => return refuse_method(&methods),
         };
-        let shown = self.shown(head);
-        if let Shown::Session(session) = &shown {
-            self.sessions.touch(session);
+        let link = match need {
+            Need::ViewerOrLink => Link::of(head.path, head.query),
+            _ => None,
+        };
+        let shown = link.map_or_else(|| self.shown(head), Shown::Link);
+        match &shown {
+            Shown::Session(session) => self.sessions.touch(session),
+            Shown::Link(link) => {
+                if let Some(refusal) = shares::refusal(self, head, link) {
+                    return refusal;
+                }
+            }
+            Shown::Nothing | Shown::Token(_) => {}
         }
         let principal = self.principal(&shown);
         if let Some(refusal) = refuse_right(principal.as_ref(), need) {
@@ -162,7 +178,12 @@ impl Service {
             Action::Snapshot => downloads::part(self, head, name, false).await,
             Action::Clip => downloads::part(self, head, name, true).await,
             Action::Pin => lists::pin(self, name, &body).await,
+            Action::Share => shares::make(self, head, &client, &body).await,
+            Action::Revoke => shares::revoke(self, head, &client).await,
         };
+        if matches!(shown, Shown::Link(_)) {
+            answer = shares::given(head, answer);
+        }
         // What goes on ends with the right to it: with the session, the user or the token.
         let service = Arc::clone(self);
         answer.body_mut().end_unless(move || {
@@ -200,6 +221,15 @@ impl Service {
 
     /// Whose token or session that is; `None`: no one knows.
     fn principal(&self, shown: &Shown) -> Option<Principal> {
+        if let Shown::Link(link) = shown {
+            let is_valid = self.links.state(link, SystemTime::now()) == LinkState::Valid;
+            return is_valid.then(|| Principal {
+                name: String::new(),
+                role: WebRole::Viewer,
+                only_pictures: false,
+                by: Credential::Link,
+            });
+        }
         let Some(cache) = &self.users else {
             return Some(Principal {
                 name: String::new(),
@@ -210,7 +240,7 @@ impl Service {
         };
         let users = cache.users();
         match shown {
-            Shown::Nothing => None,
+            Shown::Nothing | Shown::Link(_) => None,
             Shown::Token(token) => {
                 let (name, scope) = users.token(token)?;
                 Some(Principal {
@@ -406,7 +436,10 @@ fn refuse_right(principal: Option<&Principal>, need: Need) -> Option<Answer> {
     let is_allowed = |principal: &Principal| match need {
         Need::Nothing | Need::Pictures => true,
         Need::User => principal.by == Credential::Session,
-        Need::Role(role) => principal.role >= role && !principal.only_pictures,
+        Need::ViewerOrLink => !principal.only_pictures,
+        Need::Role(role) => {
+            principal.role >= role && !principal.only_pictures && principal.by != Credential::Link
+        }
     };
     match (principal, need) {
         (_, Need::Nothing) => None,

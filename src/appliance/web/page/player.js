@@ -5,6 +5,7 @@ import { clock, dateAndTime, el, notify, span, text } from "./dom.js";
 import { get, post, withQuery } from "./api.js";
 import { drawLayer, makeLayer } from "./layer.js";
 import { may } from "./store.js";
+import { openShare } from "./share.js";
 import { happenedText, titleOf } from "./cards.js";
 import { asPercent, t } from "./text.js";
 import { PARTS, dayOf, makeTimeline } from "./timeline.js";
@@ -74,10 +75,11 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
       notify(t("copy.refused"), "bad");
     }
   });
+  const share = button(t("player.share"), () => openShare(sharedPath()));
   const close = button(t("player.close"), () => node.close());
   const timelines = el("div", {});
   node.append(el("div", { class: "line" }, title, close), el("div", { class: "screen" }, stage), note,
-    el("div", { class: "actions" }, older, newer, toPicture, toVideo, boxes, pin, savePicture, saveClip, link), timelines, facts);
+    el("div", { class: "actions" }, older, newer, toPicture, toVideo, boxes, pin, savePicture, saveClip, link, share), timelines, facts);
   video.muted = true;
   let hasBox = true;
   /** What is shown: an object, or null for a moment of a source. */
@@ -230,6 +232,7 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
     pin.hidden = !shown || !may("operator") || (!shown.snapshot && shown.clips.length === 0);
     savePicture.hidden = !shown || !shown.snapshot;
     link.hidden = !shown;
+    share.hidden = !shown || !may("operator") || (!shown.snapshot && shown.clips.length === 0);
     if (!shown) {
       facts.replaceChildren();
       return;
@@ -246,6 +249,13 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
     const events = shown.happened.map((event) => el("li", {}, button(`${clock(event.at)} ${happenedText(event)}`, () => play(shown.source, Date.parse(event.at) - LEAD_MS, shown.clips[0]), { class: "plain" })));
     facts.replaceChildren(el("dl", { class: "facts" }, ...rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))),
       events.length > 0 ? el("ol", { class: "happened", "aria-label": t("player.happened") }, ...events) : "");
+  };
+
+  /** What is shown: the picture, or the clip of the object. */
+  const sharedPath = () => {
+    const [clip] = object.clips;
+    const isPicture = object.snapshot && (!picture.hidden || !clip);
+    return isPicture ? `media/${object.snapshot.id}/snapshot.jpg` : `media/${clip.id}/clip.mp4`;
   };
 
   const setPinned = async () => {

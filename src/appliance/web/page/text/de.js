@@ -190,6 +190,7 @@ export default {
   "player.savePicture": "Bild speichern",
   "player.saveClip": "Clip speichern",
   "player.copy": "Link kopieren",
+  "player.share": "Teilen",
   "player.close": "Schließen",
   "player.cannot": "Dieser Browser kann das Video nicht abspielen; speichern Sie es stattdessen.",
   "player.none": "Von {source} gibt es um {time} kein Video.",
@@ -198,6 +199,13 @@ export default {
   "player.for": "Dauer",
   "player.score": "Beste Bewertung",
   "player.happened": "Was geschah",
+  "share.for": "Gültig für",
+  "share.link": "Link",
+  "share.until": "Der Link gilt bis {time}.",
+  "share.ended": "Kein Link gilt mehr.",
+  "share.about": "Wer den Link hat, sieht dieses Bild oder Video ohne Passwort und sonst nichts.",
+  "share.copy": "Neuen Link kopieren",
+  "share.end": "Alle Links beenden",
 
   // Zones and lines.
   "kind.zone": "Zone",

@@ -190,6 +190,7 @@ export default {
   "player.savePicture": "Save the picture",
   "player.saveClip": "Save the clip",
   "player.copy": "Copy the link",
+  "player.share": "Share",
   "player.close": "Close",
   "player.cannot": "This browser cannot play the video; save it instead.",
   "player.none": "There is no video of {source} at {time}.",
@@ -198,6 +199,13 @@ export default {
   "player.for": "For",
   "player.score": "Best score",
   "player.happened": "What happened",
+  "share.for": "For",
+  "share.link": "Link",
+  "share.until": "The link holds until {time}.",
+  "share.ended": "No link holds any more.",
+  "share.about": "Everyone with the link sees this picture or video without a password, and nothing else.",
+  "share.copy": "Copy a link",
+  "share.end": "End all links",
 
   // Zones and lines.
   "kind.zone": "zone",

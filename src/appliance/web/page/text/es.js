@@ -190,6 +190,7 @@ export default {
   "player.savePicture": "Guardar la imagen",
   "player.saveClip": "Guardar el clip",
   "player.copy": "Copiar el enlace",
+  "player.share": "Compartir",
   "player.close": "Cerrar",
   "player.cannot": "Este navegador no puede reproducir el vídeo; guárdelo.",
   "player.none": "No hay vídeo de {source} a las {time}.",
@@ -198,6 +199,13 @@ export default {
   "player.for": "Duración",
   "player.score": "Mejor puntuación",
   "player.happened": "Qué ocurrió",
+  "share.for": "Válido durante",
+  "share.link": "Enlace",
+  "share.until": "El enlace es válido hasta {time}.",
+  "share.ended": "Ningún enlace es ya válido.",
+  "share.about": "Quien tenga el enlace ve esta imagen o este vídeo sin contraseña, y nada más.",
+  "share.copy": "Copiar un enlace",
+  "share.end": "Anular todos los enlaces",
 
   // Zones and lines.
   "kind.zone": "zona",

@@ -190,6 +190,7 @@ export default {
   "player.savePicture": "Enregistrer l’image",
   "player.saveClip": "Enregistrer le clip",
   "player.copy": "Copier le lien",
+  "player.share": "Partager",
   "player.close": "Fermer",
   "player.cannot": "Ce navigateur ne peut pas lire la vidéo ; enregistrez-la.",
   "player.none": "Il n’y a pas de vidéo de {source} à {time}.",
@@ -198,6 +199,13 @@ export default {
   "player.for": "Durée",
   "player.score": "Meilleur score",
   "player.happened": "Ce qui s’est passé",
+  "share.for": "Valable pendant",
+  "share.link": "Lien",
+  "share.until": "Le lien est valable jusqu’au {time}.",
+  "share.ended": "Plus aucun lien n’est valable.",
+  "share.about": "Quiconque possède le lien voit cette image ou cette vidéo sans mot de passe, et rien d’autre.",
+  "share.copy": "Copier un nouveau lien",
+  "share.end": "Annuler tous les liens",
 
   // Zones and lines.
   "kind.zone": "zone",

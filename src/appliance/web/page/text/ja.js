@@ -190,6 +190,7 @@ export default {
   "player.savePicture": "画像を保存",
   "player.saveClip": "クリップを保存",
   "player.copy": "リンクをコピー",
+  "player.share": "共有",
   "player.close": "閉じる",
   "player.cannot": "このブラウザーでは動画を再生できません。保存してご覧ください。",
   "player.none": "{source} の {time} の動画はありません。",
@@ -198,6 +199,13 @@ export default {
   "player.for": "時間",
   "player.score": "最高スコア",
   "player.happened": "できごと",
+  "share.for": "有効期間",
+  "share.link": "リンク",
+  "share.until": "このリンクは {time} まで有効です。",
+  "share.ended": "すべてのリンクが無効になりました。",
+  "share.about": "リンクを知っている人は、この画像または動画だけをパスワードなしで見られます。",
+  "share.copy": "新しいリンクをコピー",
+  "share.end": "すべてのリンクを無効にする",
 
   // Zones and lines.
   "kind.zone": "ゾーン",

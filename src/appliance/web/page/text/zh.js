@@ -190,6 +190,7 @@ export default {
   "player.savePicture": "保存图片",
   "player.saveClip": "保存片段",
   "player.copy": "复制链接",
+  "player.share": "分享",
   "player.close": "关闭",
   "player.cannot": "此浏览器无法播放该视频，请保存后观看。",
   "player.none": "{source} 在 {time} 没有视频。",
@@ -198,6 +199,13 @@ export default {
   "player.for": "时长",
   "player.score": "最高置信度",
   "player.happened": "经过",
+  "share.for": "有效期",
+  "share.link": "链接",
+  "share.until": "链接有效至 {time}。",
+  "share.ended": "所有链接均已失效。",
+  "share.about": "持有链接的人无需密码即可查看此图片或视频，但看不到其他内容。",
+  "share.copy": "复制新链接",
+  "share.end": "使所有链接失效",
 
   // Zones and lines.
   "kind.zone": "区域",
