@@ -129,7 +129,7 @@ impl Player {
             frame: &frame(seq),
             events: &events,
             recording: None,
-            snapshots: &[],
+            snapshots: &[(id == 1).then(|| "snapshot".to_owned())],
         };
         self.publish(&record, seq);
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Frigate's MQTT topics: `events`, `reviews`, counts of cameras and zones, states of cameras, and `stats`.
 //!
-//! What differs from Frigate: there are no pictures and no clips; `region` is the whole image; a zone has an object from its first
-//! frames inside, and `loitering_time_s` makes an alert of it; objects count until their tracks end.
+//! What differs from Frigate: there are no clips, and the picture of an object is made when its track has ended; `region` is the whole
+//! image; a zone has an object from its first frames inside, and `loitering_time_s` makes an alert of it; objects count until their
+//! tracks end.
 
 mod body;
 mod counts;
@@ -85,6 +86,7 @@ impl FrigateFormat {
         source: &str,
         frame: &FrameMeta,
         event: &TrackEvent,
+        has_snapshot: bool,
         now: SystemTime,
         out: &mut Vec<FormatMessage>,
     ) {
@@ -99,6 +101,7 @@ impl FrigateFormat {
             })
         });
         object.update(event, frame, self.scale, &self.classes);
+        object.now.has_snapshot = has_snapshot;
         let step = match event.kind {
             EventKind::End => Some("end"),
             // Also the update of a track whose begin is not known.
@@ -305,10 +308,12 @@ impl Format for FrigateFormat {
                 source,
                 frame,
                 events,
+                snapshots,
                 ..
             } => {
-                for event in *events {
-                    self.on_event(source, frame, event, now, out);
+                for (index, event) in events.iter().enumerate() {
+                    let has_snapshot = snapshots.get(index).is_some_and(Option::is_some);
+                    self.on_event(source, frame, event, has_snapshot, now, out);
                 }
             }
             Publication::Analytics {
