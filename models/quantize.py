@@ -222,7 +222,6 @@ def quantize(given, daemon, work):
         "layers": len(layers),
         "layers_in_float": final.floats,
         "multiplications_in_int8": share,
-        "steps": [{"layers_in_float": count, "drift": drift} for count, drift in final.steps],
         "graph": report.counts(model),
         "faults": faults,
         **result,

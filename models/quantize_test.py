@@ -175,7 +175,7 @@ class TheTool(WithFolders):
         self.assertLess(result["naive"]["int8_ap"], 0.5, "the network was to collapse")
         self.assertEqual(result["layers_in_float"], ["score"])
         self.assertGreater(result["held_out"]["int8_ap"], 0.99)
-        self.assertGreater(result["level_by_others"]["int8_ap"], 0.99)
+        self.assertGreater(result["share_by_others"]["int8_ap"], 0.99)
         self.assertTrue(result["bound_kept"])
         self.assertEqual(len(result["warnings"]), 1)
         self.assertIn("24 pictures are few", result["warnings"][0])
@@ -609,49 +609,35 @@ class OfChains(unittest.TestCase):
                 np.testing.assert_allclose(found, exact, atol=1e-3 * np.abs(exact).max())
 
 
-class TheLevel(unittest.TestCase):
-    """Which level of drift is taken, by what was lost at each."""
+class TheShare(unittest.TestCase):
+    """Which share of the multiplications is taken, by what was lost at each, and which layers are in float then."""
 
     @staticmethod
     def rounds(*losses):
-        """Rounds of (points lost, half of the interval's width, share in 8 bits), highest level first."""
+        """Rounds of (points lost, half of the interval's width), highest share first."""
         return [
             {
-                "level": 1 / (1 + place),
-                "share": share,
                 "held_out": {"difference_points": -lost, "interval_points": [-lost - half, -lost + half]},
                 "written": {"difference_points": 0.0, "interval_points": [-half, half]},
             }
-            for place, (lost, half, share) in enumerate(losses)
+            for lost, half in losses
         ]
 
-    def test_the_first_whose_lower_ends_keep_the_budget_ends_the_search(self):
-        rounds = self.rounds((0.5, 0.8, 1.0), (0.2, 0.7, 0.9), (0.0, 0.1, 0.8))
-        self.assertEqual(search.taken(rounds, 1.0), (rounds[1], True))
-        self.assertEqual(search.taken(rounds[:1], 1.0), (rounds[0], False))
+    def test_the_first_whose_lower_ends_keep_the_budget_is_taken(self):
+        rounds = self.rounds((0.5, 0.8), (0.2, 0.7), (0.0, 0.1))
+        self.assertIs(search.taken(rounds, 1.0), rounds[1])
         self.assertAlmostEqual(search.lower_end(rounds[1]["held_out"], rounds[1]["written"]), 0.9)
 
-    def test_without_a_bound_the_figures_keep_a_share_of_the_budget(self):
-        rounds = self.rounds((0.8, 2.0, 1.0), (0.4, 2.0, 0.9), (0.1, 2.0, 0.8))
-        self.assertEqual(search.taken(rounds, 1.0), (rounds[1], False))
-        rounds = self.rounds((3.0, 2.0, 1.0), (0.8, 2.0, 0.9), (0.9, 2.0, 0.8))
-        self.assertEqual(search.taken(rounds, 1.0), (rounds[1], False))
+    def test_without_a_bound_the_smallest_promise_is_taken(self):
+        rounds = self.rounds((0.8, 2.0), (0.4, 1.5), (0.1, 2.0))
+        self.assertIs(search.taken(rounds, 1.0), rounds[1])
 
     def test_small_layers_go_to_float_before_large_ones_that_drift_more(self):
         macs = {"large": 900, "small": 10, "tiny": 10, "rest": 80}
         drifts = {"large": 0.04, "small": 0.02, "tiny": 0.001, "rest": 0.03}
         self.assertEqual(search.worth_of_float(drifts, macs), ["small", "rest", "large", "tiny"])
-
-    def test_what_a_large_layer_makes_needless_goes_back_to_8_bits(self):
-        drifts = {"first": 0.03, "second": 0.02, "third": 0.02, "large": 0.06}
-        self.assertEqual(search.enough_without(("first", "second", "third", "large"), drifts, 0.001), ["third", "second"])
-        self.assertEqual(search.enough_without(("first", "unknown"), drifts, 0.0005), [])
-
-    def test_a_network_that_is_mostly_float_is_of_no_use(self):
-        rounds = self.rounds((0.8, 2.0, 0.9), (0.0, 0.1, 0.3))
-        self.assertEqual(search.taken(rounds, 1.0), (rounds[0], False))
-        only = self.rounds((0.0, 0.1, 0.3))
-        self.assertEqual(search.taken(only, 1.0), (only[0], True))
+        for share, floats in ((0.995, ()), (0.98, ("small",)), (0.9, ("small", "rest")), (0.0, ("small", "rest", "large"))):
+            self.assertEqual(search.floats_for(share, drifts, macs), floats, "what hardly drifts stays in 8 bits")
 
 
 class Precision(unittest.TestCase):

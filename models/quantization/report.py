@@ -43,7 +43,7 @@ class Measure:
         ]
         rows += [
             ("unseen pictures (all folds as one set)", held),
-            ("the same, each fold's level by the others", result["level_by_others"]),
+            ("the same, each fold's share by the others", result["share_by_others"]),
             ("the network written, its own pictures", result["all"]),
         ]
         cells = [

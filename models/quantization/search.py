@@ -3,28 +3,26 @@
 
 On a set of pictures: channels are equalized; variants (how ranges are cut, biases corrected or not, weights rounded for their
 inputs or not) compete by the drift of candidates; with the best of them, the drift when each suspect alone is in 8 bits
-and its multiplications give their order; suspects go to float, worst first, until the drift is below a level; then large
-layers in float are tried in 8 bits again.
+and its multiplications give their order; those worth most go to float as long as the wanted share of the multiplications
+stays in 8 bits.
 
 Drift decides here and not average precision, which over some dozens of pictures scatters by a point: the best of many
-tries would be the luckiest. Precision sets the level, one number out of a short list, by cross-fitting: the whole choice,
+tries would be the luckiest. Precision picks the share, one number out of a short list, by cross-fitting: the whole choice,
 calibration included, is made on all folds but one and judged on that one, in turn; the network to write is chosen with
-the same level on all pictures. The highest level is taken at which the lower ends of both 95 % intervals keep the budget.
-Where no level does, too few pictures or too much noise allow no such promise: then the highest level is taken at which both
-figures themselves keep a share of the budget, and the promise is what the lower ends say.
+the same share on all pictures. The highest share is taken at which the lower ends of both 95 % intervals keep the budget.
+Where none does, too few pictures or too much noise allow no such promise: then that with the smallest promise is taken, and
+shares below ENOUGH are tried only where the figures themselves are beyond the budget.
 
-The level was picked by the pictures that judge. How much luck is in that shows a second figure: the level of each fold
+The share was picked by the pictures that judge. How much luck is in that shows a second figure: the share of each fold
 picked by the other folds alone. The promise is the lowest of the three lower ends.
 """
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from . import accuracy, calibration, equalize, errors, graph, network, qdq, rounding
 from .spec import Mistake
 
-# How many suspects are in float, step by step.
-STEPS = (0, 1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 256)
 # Pictures on which one suspect's drift is measured: their order settles early, the number of runs is suspects times this.
 DRIFT_PICTURES = 4
 # Pictures on which the variants compete by drift; there are few of them, and they lie close together.
@@ -38,15 +36,12 @@ WORST_SHARE = 0.05
 SUSPECTS = {"tensorrt": 96, "cpu": 64}
 # Share of the multiplications that is added to that of each layer when its drift is weighed with its cost.
 SMALL_SHARE = 0.002
-# Float layers that are tried in 8 bits again, largest first, if they are worth this share of all multiplications.
-SECOND_CHANCES = 5
-WORTH = 0.01
-# Levels of drift, highest first. Networks that keep a point of AP lie around 0.1.
-LEVELS = (0.09, 0.065, 0.05, 0.035)
-# Share of the multiplications that must be in 8 bits for a level to be of use.
-MIN_SHARE = 0.5
-# Where the lower ends keep no budget: the share of it that the figures themselves may take.
-MARGIN = 0.5
+# A layer whose squared drift is less than this share of all squared drifts stays in 8 bits: a change to float and back costs time, too.
+MINOR = 0.0005
+# Shares of the multiplications that stay in 8 bits at least.
+SHARES = (0.98, 0.95, 0.9, 0.85, 0.7, 0.5)
+# The share below which a narrower promise is not worth the time.
+ENOUGH = 0.85
 BOOTSTRAP_ROUNDS = 1000
 
 
@@ -68,12 +63,10 @@ class Settings:
 
 @dataclass
 class Choice:
-    """Which layers are in float, and how that was come by."""
+    """Which layers are in float."""
 
     variant: str
-    floats: tuple  # names of the layers in float, worst first
-    drift: float
-    steps: list = field(default_factory=list)  # (layers in float, drift)
+    floats: tuple  # names of the layers in float, worth most first
 
 
 class Fold:
@@ -103,7 +96,7 @@ class Fold:
         self.sample = self.calibration[:VARIANT_PICTURES]
         self.sample_raw = judge.float_network.over(self.sample, judge.float_network.raw)
         self.sample_candidates = [judge.float_network.candidates(*pair) for pair in zip(self.sample, self.sample_raw)]
-        self.drifts, self.order, self.tried = None, None, {}
+        self.drifts, self.order = None, None
 
     def _equalized(self):
         """(writer, network) of the float network, for TensorRT with tensors equalized for the calibration pictures of this set."""
@@ -199,45 +192,11 @@ class Fold:
                 self.judge.progress(f"{self.name}: one layer in 8 bits", index + 1, len(names))
         return self.drifts
 
-    def choose(self, level):
-        """The choice with the fewest layers in float whose drift is at most `level`, or the one with the least drift."""
-        variant, drifts, judge = self.rank()[0], self.suspects(), self.judge
-        macs = {layer.name: layer.macs for layer in judge.writer.layers}
-        total = max(sum(macs.values()), 1)
-        order = worth_of_float({name: drift for name, (drift, _) in drifts.items()}, macs)
-        order += [name for name in self.by_own_error() if name not in drifts]
-        steps = []
-
-        def attempt(floats):
-            floats = tuple(floats)
-            if floats not in self.tried:  # A lower level comes by here again.
-                chosen = [name for name in order if name not in floats]
-                self.tried[floats] = self.drift(chosen, variant, VARIANT_PICTURES)[0]
-                judge.say(f"{self.name}: {len(floats)} of {len(order)} layers in float, {variant}: drift {self.tried[floats]:.4f}")
-            steps.append((len(floats), self.tried[floats]))
-            return Choice(variant, floats, self.tried[floats], steps)
-
-        tried = []
-        for count in [step for step in STEPS if step < len(order)]:
-            best = attempt(order[:count])
-            tried.append(best)
-            if best.drift <= level:
-                break
-        else:
-            return min(tried, key=lambda choice: choice.drift)
-        back = enough_without(best.floats, {name: drift for name, (drift, _) in drifts.items()}, level**2 - best.drift**2)
-        while back:
-            again = attempt([name for name in best.floats if name not in back])
-            if again.drift <= level:
-                best = again
-                break
-            back = back[: len(back) // 2]
-        worth = [name for name in best.floats if macs[name] >= WORTH * total]
-        for name in sorted(worth, key=lambda name: -macs[name])[:SECOND_CHANCES]:
-            again = attempt([other for other in best.floats if other != name])
-            if again.drift <= level:
-                best = again
-        return best
+    def choose(self, share):
+        """The choice with at least `share` of the multiplications in 8 bits: in float the layers that are worth most there."""
+        drifts = {name: drift for name, (drift, _) in self.suspects().items()}
+        macs = {layer.name: layer.macs for layer in self.judge.writer.layers}
+        return Choice(self.rank()[0], floats_for(share, drifts, macs))
 
     def build(self, choice):
         """The network of a choice."""
@@ -285,16 +244,15 @@ def worth_of_float(drifts, macs):
     return sorted(drifts, key=lambda name: -(drifts[name] ** 2) / (macs[name] / total + SMALL_SHARE))
 
 
-def enough_without(floats, drifts, slack):
-    """Those of the layers `floats`, worth most first, that may be in 8 bits again: the ones worth least whose squared drifts
-    together stay below `slack`. A large layer often comes last and is what was missing; many before it are not needed then."""
-    found = []
-    for name in reversed(floats):
-        square = drifts.get(name, np.inf) ** 2
-        if square < slack:
-            slack -= square
-            found.append(name)
-    return found
+def floats_for(share, drifts, macs):
+    """Names of the layers in float, those worth most, when at least `share` of the multiplications `macs` stays in 8 bits."""
+    left, floats = (1 - share) * sum(macs.values()), []
+    least = MINOR * sum(drift**2 for drift in drifts.values())
+    for name in worth_of_float(drifts, macs):
+        if macs[name] <= left and drifts[name] ** 2 >= least:
+            floats.append(name)
+            left -= macs[name]
+    return tuple(floats)
 
 
 def folds_of(some, count, seed):
@@ -328,16 +286,9 @@ def point_loss(*measured):
 
 
 def taken(rounds, budget):
-    """(round, whether it ends the search), of the rounds so far, highest level first: the first whose lower ends keep the
-    budget; else the first whose figures keep a share of it; else the one that loses least in its worst figure."""
-    of_use = [entry for entry in rounds if entry["share"] >= MIN_SHARE] or rounds[:1]
-    for entry in of_use:
-        if lower_end(*_figures(entry)) <= budget:
-            return entry, True
-    for entry in of_use:
-        if point_loss(*_figures(entry)) <= MARGIN * budget:
-            return entry, False
-    return min(of_use, key=lambda entry: point_loss(*_figures(entry))), False
+    """Of the rounds, highest share first, the first whose lower ends keep the budget, else the one with the smallest promise."""
+    kept = [entry for entry in rounds if lower_end(*_figures(entry)) <= budget]
+    return kept[0] if kept else min(rounds, key=lambda entry: lower_end(*_figures(entry)))
 
 
 def _figures(entry):
@@ -367,14 +318,14 @@ class CrossFit:
         found = self.judge.found(net, self.some)
         return paired(self.whole.reference, self.judge.matches(found, self.some), self.settings.seed)
 
-    def fold_found(self, place, level):
-        """What the choice of fold `place` at `level` finds in the part that it has not seen; None where it was not measured."""
-        return self.judged.get((place, self.choices[place, level].floats))
+    def fold_found(self, place, share):
+        """What the choice of fold `place` at `share` finds in the part that it has not seen; None where it was not measured."""
+        return self.judged.get((place, self.choices[place, share].floats))
 
-    def measure(self, level):
-        """The round of `level`, or None if it gives the same networks as one above."""
-        choices = [fold.choose(level) for fold in self.folds]
-        self.choices.update({(place, level): choice for place, choice in enumerate(choices)})
+    def measure(self, share):
+        """The round of `share`, or None if it gives the same networks as one above."""
+        choices = [fold.choose(share) for fold in self.folds]
+        self.choices.update({(place, share): choice for place, choice in enumerate(choices)})
         if all((place, choice.floats) in self.judged for place, choice in enumerate(choices)):
             return None
         of_folds = []
@@ -385,66 +336,65 @@ class CrossFit:
                 {
                     "variant": choice.variant,
                     "layers_in_float": len(choice.floats),
-                    "drift": choice.drift,
-                    "held_out": self.compare({place: level}),
+                    "held_out": self.compare({place: share}),
                 }
             )
-        choice = self.whole.choose(level)
+        choice = self.whole.choose(share)
         if choice.floats not in self.written:
             net = self.whole.build(choice)
             matches = self.judge.matches(self.judge.found(net, self.some), self.some)
             self.written[choice.floats] = (choice, net, paired(self.whole.reference, matches, self.settings.seed))
         return {
-            "level": level,
+            "least_share": share,
             "share": self.judge.share(choice.floats),
             "layers_in_float": len(choice.floats),
-            "held_out": self.compare(dict.fromkeys(range(len(self.parts)), level)),
+            "held_out": self.compare(dict.fromkeys(range(len(self.parts)), share)),
             "written": self.written[choice.floats][2],
             "folds": of_folds,
         }
 
-    def compare(self, levels):
-        """The paired comparison on the parts `levels` (place -> level), each judged by the choice that has not seen it."""
-        pictures = sum((self.parts[place] for place in levels), [])
-        found = sum((self.fold_found(place, level) for place, level in levels.items()), [])
+    def compare(self, shares):
+        """The paired comparison on the parts `shares` (place -> share), each judged by the choice that has not seen it."""
+        pictures = sum((self.parts[place] for place in shares), [])
+        found = sum((self.fold_found(place, share) for place, share in shares.items()), [])
         return paired(self.judge.float_matches(pictures), self.judge.matches(found, pictures), self.settings.seed)
 
-    def level_by_others(self, place, rounds):
-        """The level that the held-out pictures of all folds but `place` pick."""
+    def share_by_others(self, place, rounds):
+        """The share that the held-out pictures of all folds but `place` pick."""
         others = [
-            {"level": entry["level"], "share": entry["share"],
-             "held_out": self.compare({fold: entry["level"] for fold in range(len(self.parts)) if fold != place})}
+            {"least_share": entry["least_share"],
+             "held_out": self.compare({fold: entry["least_share"] for fold in range(len(self.parts)) if fold != place})}
             for entry in rounds
         ]
-        return taken(others, self.settings.budget)[0]["level"]
+        return taken(others, self.settings.budget)["least_share"]
 
     def run(self):
         """(choice on all pictures, its network, results as a dict)."""
         budget, rounds = self.settings.budget, []
         naive = self.naive()
-        for level in LEVELS:
-            entry = self.measure(level)
-            if entry is None:
-                continue
-            rounds.append(entry)
-            held, written = entry["held_out"], entry["written"]
-            self.judge.say(
-                f"drift at most {level}: {held['difference_points']:+.2f} points on held-out pictures "
-                f"[{held['interval_points'][0]:+.2f}, {held['interval_points'][1]:+.2f}], {written['difference_points']:+.2f} of the "
-                f"network chosen on all, {100 * entry['share']:.0f} % of the multiplications in 8 bits"
-            )
-            if taken(rounds, budget)[1] or entry["share"] < MIN_SHARE:
+        for share in SHARES:
+            entry = self.measure(share)
+            if entry is not None:
+                rounds.append(entry)
+                held, written = entry["held_out"], entry["written"]
+                self.judge.say(
+                    f"at least {100 * share:.0f} % of the multiplications in 8 bits, {100 * entry['share']:.0f} % are: "
+                    f"{held['difference_points']:+.2f} points on held-out pictures [{held['interval_points'][0]:+.2f}, "
+                    f"{held['interval_points'][1]:+.2f}], {written['difference_points']:+.2f} of the network chosen on all"
+                )
+            best = taken(rounds, budget)
+            figures = _figures(best)
+            if lower_end(*figures) <= budget or (share <= ENOUGH and point_loss(*figures) <= budget):
                 break
-        best, _ = taken(rounds, budget)
-        levels = {place: self.level_by_others(place, rounds) for place in range(len(self.parts))}
-        by_others = self.compare(levels)
-        final, net, written = self.written[self.whole.choose(best["level"]).floats]
+        shares = {place: self.share_by_others(place, rounds) for place in range(len(self.parts))}
+        by_others = self.compare(shares)
+        final, net, written = self.written[self.whole.choose(best["least_share"]).floats]
         promise = lower_end(best["held_out"], written, by_others)
         return final, net, {
             "naive": naive,
             "rounds": rounds,
-            "held_out": {**best["held_out"], "level": best["level"], "folds": best["folds"]},
-            "level_by_others": {**by_others, "levels": list(levels.values())},
+            "held_out": {**best["held_out"], "least_share": best["least_share"], "folds": best["folds"]},
+            "share_by_others": {**by_others, "shares": list(shares.values())},
             "all": written,
             "promised_points": promise,
             "bound_kept": promise <= budget,
