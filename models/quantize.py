@@ -49,7 +49,7 @@ def arguments(given):
     parser.add_argument("--folds", type=int, default=2, help="parts of the pictures, each judged by a choice made on the others (default: 2)")
     parser.add_argument("--target", default="tensorrt", choices=("tensorrt", "cpu"), help="who runs it (default: tensorrt)")
     parser.add_argument("--opset", type=int, choices=range(13, 18), help="13 to 17 (default: the network's, or the nearest of these)")
-    parser.add_argument("--calibration-images", type=int, default=32, metavar="N", help="at most N of a fold's pictures calibrate")
+    parser.add_argument("--calibration-images", type=int, default=64, metavar="N", help="at most N of a fold's pictures calibrate")
     parser.add_argument("--limit", type=int, metavar="N", help="use N pictures only: the first ones, without annotations at equal distances")
     parser.add_argument("--seed", type=int, default=1, help="of folds, of calibration pictures and of the bootstrap")
     parser.add_argument("--score-threshold", type=float, default=0.01, help="lowest score that AP counts (default: 0.01)")

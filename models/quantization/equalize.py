@@ -18,8 +18,8 @@ HOMOGENEOUS = {"Relu", "LeakyRelu", "PRelu", "MaxPool", "AveragePool", "GlobalAv
 POWERS = (0.25, 0.5, 0.75, 1.0)
 # Share of the expected squared error of the readers that may remain for a product with a constant to be worth its place.
 WORTH = 0.25
-# A channel is multiplied by at most this number more than the loudest one.
-MOST = 64.0
+# A channel is multiplied by at most this number more than the loudest one: quiet channels are loud in other pictures.
+MOST = 4.0
 
 
 class Tensor:

@@ -11,9 +11,9 @@ import numpy as np
 from . import calibration, graph
 
 # Share of the mean power of the inputs by which the second moments are widened: as much is not known of pictures to come.
-UNKNOWN = 0.01
+UNKNOWN = 0.1
 # Places of a tensor that are read in each picture: neighbors are alike.
-PLACES = 1024
+PLACES = 512
 
 
 class _Moments:
