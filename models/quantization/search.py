@@ -36,8 +36,6 @@ WORST_SHARE = 0.05
 SUSPECTS = {"tensorrt": 96, "cpu": 64}
 # Share of the multiplications that is added to that of each layer when its drift is weighed with its cost.
 SMALL_SHARE = 0.002
-# A layer whose squared drift is less than this share of all squared drifts stays in 8 bits: a change to float and back costs time, too.
-MINOR = 0.0005
 # Shares of the multiplications that stay in 8 bits at least.
 SHARES = (0.98, 0.95, 0.9, 0.85, 0.7, 0.5)
 # The share below which a narrower promise is not worth the time.
@@ -251,9 +249,8 @@ def worth_of_float(drifts, macs):
 def floats_for(share, drifts, macs):
     """Names of the layers in float, those worth most, when at least `share` of the multiplications `macs` stays in 8 bits."""
     left, floats = (1 - share) * sum(macs.values()), []
-    least = MINOR * sum(drift**2 for drift in drifts.values())
     for name in worth_of_float(drifts, macs):
-        if macs[name] <= left and drifts[name] ** 2 >= least:
+        if macs[name] <= left:
             floats.append(name)
             left -= macs[name]
     return tuple(floats)
