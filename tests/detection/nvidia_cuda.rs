@@ -467,7 +467,7 @@ fn missing_or_invalid_libcuda_is_error_without_panic() {
         std::fs::write(&file, source).expect("written");
         let built = Command::new("c++")
             .args(["-shared", "-fPIC", "-o"])
-            .arg(folder.path().join("libcuda.so"))
+            .arg(folder.path().join("libcuda.so.1"))
             .arg(&file)
             .status()
             .expect("a C++ compiler");
