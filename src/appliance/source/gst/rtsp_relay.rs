@@ -14,6 +14,7 @@
 //! Media over UDP comes to `rtspsrc` directly: the camera sends it to the host that the connection comes from.
 
 use std::collections::VecDeque;
+use std::fs;
 use std::io::{self, BufRead, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use gio::prelude::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::geteuid;
 
 use crate::SourceError;
 use crate::digest::{Challenge, Login, Scheme};
@@ -122,6 +124,10 @@ impl RtspRelay {
                 for client in listener.incoming().flatten() {
                     if closed.load(Ordering::Acquire) {
                         return;
+                    }
+                    if !is_of_this_user(&client) {
+                        log::debug!("another user of this machine was refused an RTSP session");
+                        continue;
                     }
                     let mut moved = None;
                     let relayed = match camera.connect() {
@@ -232,6 +238,28 @@ fn relay(
         client.write_all(&session.to_client)?;
         session.to_client.clear();
     }
+}
+
+/// Whether the other end of `client` belongs to the user of this process: the relay logs in for whoever connects. Where the kernel does not
+/// say it, it counts as one.
+fn is_of_this_user(client: &TcpStream) -> bool {
+    let ports = client
+        .peer_addr()
+        .and_then(|peer| Ok((peer.port(), client.local_addr()?.port())));
+    let (Ok((from, to)), Ok(table)) = (ports, fs::read_to_string("/proc/net/tcp")) else {
+        return true;
+    };
+    owner_of(&table, from, to).is_none_or(|user| user == geteuid().as_raw())
+}
+
+/// The user whose connection goes from port `from` to port `to` of the IPv4 loopback address, by the kernel's table of them.
+fn owner_of(table: &str, from: u16, to: u16) -> Option<u32> {
+    let address = |port| format!("{:08X}:{port:04X}", u32::from_ne_bytes([127, 0, 0, 1]));
+    table.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let is_it = words.next()? == address(from) && words.next()? == address(to);
+        words.nth(4)?.parse().ok().filter(|_| is_it)
+    })
 }
 
 struct Session<'a> {
@@ -614,6 +642,21 @@ mod tests {
             answer.name_source("1.2.3.4");
             assert_eq!(answer.headers, [after]);
         }
+    }
+
+    #[test]
+    fn connections_of_other_users_are_refused() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let client = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+        let (accepted, from) = listener.accept().expect("a connection");
+        assert!(is_of_this_user(&accepted));
+        let table = fs::read_to_string("/proc/net/tcp").expect("the kernel's table");
+        let own = geteuid().as_raw();
+        assert_eq!(owner_of(&table, from.port(), port), Some(own));
+        let other = table.replace(&format!(" {own} "), " 12345 ");
+        assert_eq!(owner_of(&other, from.port(), port), Some(12345));
+        drop(client);
     }
 
     #[test]
