@@ -458,6 +458,20 @@ fn real_run_under_a_quota_says_so() {
     );
 }
 
+/// Copies of a source at a camera's pace: waits for them limit nothing, and late frames are the decoder's.
+#[test]
+fn streams_that_do_not_fit_are_not_limited_by_their_own_pace() {
+    let benchmark = Recipe::cameras(6).benchmark();
+    let limit = |late| {
+        jetwatch_nsys::report::run_limit(&benchmark["run"], benchmark.get("meta"), late)
+            .expect("a limit")
+    };
+    assert_eq!(limit(0).stage, None);
+    assert_has!(limit(0).text => "frames that come at the same moment");
+    assert_has!(limit(0).evidence => "70 % of the detectors' time went into waiting");
+    assert_has!(limit(3).text => "3 frames could not be given in time");
+}
+
 /// A camera of 25 frames/s that is drawn.
 const CAMERA_SCENE: &str = "uri: synthetic://traffic?seed=3&objects=6&width=320&height=180";
 

@@ -270,12 +270,27 @@ pub fn run_findings(run: &Value, meta: Option<&Value>) -> Vec<Finding> {
 /// What limits a run that did not keep up, and gave `late` frames too late; `None` where it is unknown.
 #[must_use]
 pub fn run_limit(run: &Value, meta: Option<&Value>, late: u64) -> Option<Finding> {
-    let findings = run_findings(run, meta).into_iter();
+    let metrics = CaptureMetrics::from_run(run, meta.unwrap_or(&Value::Null));
+    let findings = advise(&metrics).into_iter();
     let known = findings.filter_map(|finding| Some((finding.limit_rank()?, finding)));
     let (_, mut limit) = known.min_by_key(|(rank, _)| *rank)?;
-    if late > 0 && limit.stage == Some(Stage::Input.name()) {
+    if limit.stage != Some(Stage::Input.name()) {
+        return Some(limit);
+    }
+    if late > 0 {
         limit.text = format!("decoding: {late} frames could not be given in time");
         limit.keys = vec!["sources[].decoder", "sources[].decoder_threads"];
+    } else {
+        // Frames come at the pace of cameras, so waits for them limit nothing.
+        let waits = metrics.shares[Stage::Batch as usize] * 100.0;
+        limit = Finding {
+            rule: "nearest_limit",
+            text: "no stage is at its limit; frames that come at the same moment may have caused the drops".to_owned(),
+            evidence: format!("{waits:.0} % of the detectors' time went into waiting for frames"),
+            advice: "give the detectors less to do",
+            keys: vec!["detector.interval", "detector.model", "detector.precision", "sources[].max_fps"],
+            stage: None,
+        };
     }
     Some(limit)
 }
