@@ -399,28 +399,40 @@ fn commands_arrive_before_the_subscription_is_confirmed_and_by_the_numbers_of_to
     let broker = Scripted::start(|_, packet| match packet {
         Packet::Subscribe(subscribe) => {
             let id = subscribe.id.to_be_bytes();
-            let message = |topic: &[u8], payload: &[u8]| {
+            let message = |topic: &[u8], number: u16, payload: &[u8]| {
                 let length = topic.len() as u8;
                 let head = [0x30, length + 6 + payload.len() as u8, 0, length];
-                [&head, topic, b"\x03\x23\0\x05", payload].concat()
+                [&head, topic, b"\x03\x23", &number.to_be_bytes(), payload].concat()
             };
-            let unknown = b"\x30\x08\0\0\x03\x23\0\x09{}";
-            let first = message(b"jetwatch/dev/command", b"{}");
-            let confirmed = [0x90, 7, id[0], id[1], 0, 1, 1, 0x9b, 1];
-            let second = message(b"", b"[]");
-            Answer::Bytes([&unknown[..], &first, &confirmed, &second].concat())
+            let command = b"jetwatch/dev/command";
+            let confirmed = vec![0x90, 7, id[0], id[1], 0, 1, 1, 0x9b, 1];
+            let mut all = vec![
+                message(b"", 9, b"{}"),
+                message(command, 5, b"{}"),
+                confirmed,
+            ];
+            all.push(message(b"", 5, b"[]"));
+            // However many numbers there are, one that gets another topic is of that.
+            all.extend((100..1200).map(|number| message(b"x", number, b"")));
+            all.extend([
+                message(b"jetwatch/dev/cam/detect/set", 5, b""),
+                message(b"", 5, b"OFF"),
+            ]);
+            Answer::Bytes(all.concat())
         }
         _ => Answer::Usual,
     });
     let (sender, commands) = std::sync::mpsc::channel();
     let _listener = CommandListener::start(&broker.client(), "dev", &[], move |command| {
-        let _ = sender.send(command.payload);
+        let _ = sender.send((command.payload, command.sets.is_some()));
     })
     .expect("the thread starts");
+    let next = || commands.recv_timeout(TEST_TIMEOUT).expect("a command");
     for payload in [b"{}", b"[]"] {
-        let command = commands.recv_timeout(TEST_TIMEOUT);
-        assert_eq!(command.as_deref(), Ok(&payload[..]));
+        assert_eq!(next(), (payload.to_vec(), false));
     }
+    let switch = std::iter::repeat_with(next).find(|(payload, _)| payload == b"OFF");
+    assert_eq!(switch, Some((b"OFF".to_vec(), true)));
 }
 
 #[test]

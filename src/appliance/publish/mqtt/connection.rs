@@ -93,7 +93,7 @@ impl Connection {
             if let Some(topic) = self.aliases.get(&alias) {
                 publish.topic = topic.as_str().into();
             }
-        } else if self.aliases.len() < MAX_ALIASES {
+        } else if self.aliases.len() < MAX_ALIASES || self.aliases.contains_key(&alias) {
             self.aliases.insert(alias, publish.topic.to_string());
         }
     }
