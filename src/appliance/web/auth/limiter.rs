@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits attempts to log in, by address and by user, and those to open links, by address. Failures count; after too many, further attempts wait without a look at the
-//! password.
+//! Limits attempts to log in, by address and by user, and those to open links, by address. Failures count; after too many, further
+//! attempts wait without a look at the password.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -19,10 +19,10 @@ use super::service::{Service, parse};
 use crate::auth::{Link, LinkState};
 use jetwatch_files::WriteError;
 
-/// Longest time that a link holds, in hours.
+/// Maximum time for which a link is valid, in hours.
 const MAX_HOURS: u64 = 7 * 24;
 
-/// Longest query of what is shared.
+/// Maximum length of the query of what is shared.
 const MAX_QUERY_BYTES: usize = 256;
 
 #[derive(Deserialize)]
