@@ -226,15 +226,33 @@ mod tests {
             "echo begun; setsid sh -c 'echo $$ >{}; sleep 1000' & wait",
             mark.display()
         );
-        let tool = shell(&script).limit(Duration::from_secs(1));
-        let error = tool.text().expect_err("it was killed").to_string();
-        for part in ["did not end within 1 s, was killed", "begun"] {
+        let mut tool = shell(&script).limit(Duration::ZERO);
+        let child = tool.command.stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("a shell");
+        let out = collect(child.stdout.take());
+        let pid = loop {
+            match std::fs::read_to_string(&mark) {
+                Ok(text) if text.ends_with('\n') => break text.trim().to_owned(),
+                _ => thread::sleep(POLL_INTERVAL),
+            }
+        };
+        let status = tool.wait(&mut child).expect("its status");
+        let stdout = out.iter().flatten().collect();
+        let error = tool
+            .failed_with(&Output {
+                status,
+                stdout,
+                stderr: Vec::new(),
+            })
+            .to_string();
+        for part in ["did not end within 0 s, was killed", "begun"] {
             assert!(error.contains(part), "{error}");
         }
-        let pid = std::fs::read_to_string(&mark).expect("its number");
-        let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
-        // Nothing, or a process that has ended and that no parent has asked for yet.
-        assert!(state.is_err() || state.is_ok_and(|state| state.contains(") Z ")));
+        // It ends, or is a process that no parent has asked for yet: a signal needs its time.
+        let stat = format!("/proc/{pid}/stat");
+        while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+            thread::sleep(POLL_INTERVAL);
+        }
     }
 
     #[test]
