@@ -33,8 +33,6 @@ const TABLE: &str = "
         pinned INTEGER NOT NULL, incomplete INTEGER NOT NULL, reason TEXT, removed_us INTEGER,
         announced INTEGER NOT NULL, path TEXT NOT NULL
     ) WITHOUT ROWID;
-    CREATE INDEX by_time ON items (from_us, id);
-    CREATE INDEX by_source ON items (source, state, kind, from_us);
     CREATE INDEX unannounced ON items (id) WHERE announced = 0;
 ";
 
@@ -61,6 +59,7 @@ impl Index {
     /// under the returned name.
     pub(crate) fn open(folder: &Path) -> Result<(Self, Option<PathBuf>), ArchiveError> {
         let (index, put_aside) = Self::open_files(folder)?;
+        index.add_totals()?;
         index.add_objects()?;
         Ok((index, put_aside))
     }
@@ -76,6 +75,7 @@ impl Index {
             max_objects: MAX_IN_MEMORY,
         };
         index.create()?;
+        index.add_totals()?;
         index.add_objects()?;
         Ok(index)
     }
@@ -115,10 +115,11 @@ impl Index {
             return Err(none());
         }
         let (index, version) = Self::open_existing(&path, false)?;
-        match version {
-            VERSION => Ok(index),
-            _ => Err(none()),
+        if version != VERSION {
+            return Err(none());
         }
+        index.add_totals()?;
+        Ok(index)
     }
 
     fn open_existing(path: &Path, creates: bool) -> Result<(Self, i64), ArchiveError> {
@@ -148,6 +149,23 @@ impl Index {
         self.connection
             .execute_batch(&sql)
             .map_err(|source| self.error(source))
+    }
+
+    /// Runs `sql` in one change where the index has no `table` yet: an earlier version made it, or it is new.
+    pub(super) fn add(&self, table: &str, sql: &str) -> Result<(), ArchiveError> {
+        let run = || -> rusqlite::Result<()> {
+            let known = "SELECT count(*) FROM sqlite_schema WHERE name = ?";
+            let known: i64 = self
+                .connection
+                .query_row(known, [table], |row| row.get(0))?;
+            match known {
+                0 => self
+                    .connection
+                    .execute_batch(&format!("BEGIN IMMEDIATE; {sql} COMMIT;")),
+                _ => Ok(()),
+            }
+        };
+        run().map_err(|source| self.error(source))
     }
 
     fn is_sound(&self) -> bool {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::SystemTime;
 
 use rusqlite::types::Value;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Row, params};
 
 use super::archive::Archive;
 use super::error::ArchiveError;
@@ -267,16 +267,7 @@ impl Archive {
 impl Index {
     /// Makes the tables of the objects where they are missing.
     pub(super) fn add_objects(&self) -> Result<(), ArchiveError> {
-        let run = || -> rusqlite::Result<()> {
-            let sql = "SELECT 1 FROM sqlite_schema WHERE name = 'objects'";
-            let known = self.connection.query_row(sql, [], |_| Ok(())).optional()?;
-            if known.is_none() {
-                let sql = format!("BEGIN; {TABLES} {FILL} COMMIT;");
-                self.connection.execute_batch(&sql)?;
-            }
-            Ok(())
-        };
-        run().map_err(|source| self.error(source))
+        self.add("objects", &format!("{TABLES} {FILL}"))
     }
 
     /// Does `work` in one change of the index, all or nothing.

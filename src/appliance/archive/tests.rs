@@ -257,6 +257,36 @@ fn space_that_cannot_stay_free_stops_recording_until_it_can() {
         .expect("there is room");
 }
 
+/// Sums that are kept in step are those of the files.
+fn check_usage(archive: &Archive) {
+    let all = Query {
+        limit: 1000,
+        ..Query::default()
+    };
+    let items = archive.items(&all).expect("listed");
+    let of = |kind| items.iter().filter(move |item| item.kind == kind);
+    let usage = archive.usage(day(10)).expect("read");
+    for kind in MediaKind::ALL {
+        let sum: u64 = of(kind).map(|item| item.bytes).sum();
+        assert_eq!(usage.bytes_of(kind), sum, "{kind:?}");
+    }
+    let files: u64 = (usage.sources.iter().flat_map(|source| &source.kinds))
+        .map(|usage| usage.files)
+        .sum();
+    assert_eq!(files, items.len() as u64);
+    let pinned = items.iter().filter(|item| item.is_pinned);
+    assert_eq!(
+        usage.pinned_bytes,
+        pinned.map(|item| item.bytes).sum::<u64>()
+    );
+    let oldest = usage
+        .sources
+        .iter()
+        .filter_map(|source| source.oldest)
+        .min();
+    assert_eq!(oldest, items.iter().map(|item| item.from).min());
+}
+
 /// A week of 10 files an hour: what is left is what the limits allow, whatever the order of calls.
 #[test]
 fn week_of_files_stays_within_its_limits() {
@@ -275,6 +305,13 @@ fn week_of_files_stays_within_its_limits() {
             add(&archive, kind, "gate", now, 100 + step as usize);
         }
         removed += archive.enforce(now).expect("enforced").len();
+        if step % 10 == 0 {
+            let newest = archive.items(&Query::default()).expect("listed");
+            for is_pinned in [true, false] {
+                archive.pin(&newest[0].id, is_pinned).expect("changed");
+                check_usage(&archive);
+            }
+        }
     }
     let now = begin + DAY * 7;
     let items = archive
@@ -622,13 +659,16 @@ fn objects_are_kept_over_a_restart_and_found_in_files_of_earlier_versions() {
     // As an earlier version has left it.
     let connection = rusqlite::Connection::open(folder.path().join("index.sqlite"));
     let connection = connection.expect("opened");
-    let sql = "DROP TRIGGER file_added; DROP TRIGGER file_found; DROP TRIGGER file_changed; DROP TRIGGER file_forgotten; \
+    let sql = "DROP TABLE totals; DROP TRIGGER total_added; DROP TRIGGER total_changed; DROP TRIGGER total_forgotten; \
+               DROP INDEX by_end; DROP INDEX by_worth; DROP INDEX by_worth_of_source; DROP INDEX removed; \
+               DROP TRIGGER file_added; DROP TRIGGER file_found; DROP TRIGGER file_changed; DROP TRIGGER file_forgotten; \
                DROP TABLE objects; DROP TABLE object_details; DROP TABLE object_files;";
     connection.execute_batch(sql).expect("dropped");
     drop(connection);
     let (archive, healed) = open(folder.path(), Limits::default());
     assert!(healed.is_nothing(), "{healed}");
     assert_eq!(found(&archive, ObjectQuery::default()), all[1..]);
+    check_usage(&archive);
     // An index that is lost: the file is an object of its own.
     drop(archive);
     fs::write(folder.path().join("index.sqlite"), "no index").expect("written");
