@@ -681,7 +681,7 @@ fn the_cpu_decodes_what_the_hardware_does_not() {
     let media = tempfile::tempdir().expect("a folder");
     let clip = clips::mp4(media.path(), "a.mp4", 640, 480, 30);
     let setup = daemon(&format!(
-        "  - {{name: gate, uri: '{}', stall_timeout_ms: 1500, reconnect_wait_ms: 50}}\n\
+        "  - {{name: gate, uri: '{}', reconnect_wait_ms: 50}}\n\
          \x20 - {{name: tape, uri: '{}'}}\n",
         server.uri(),
         clip.display()

@@ -390,7 +390,8 @@ fn odd_sizes_and_other_files_are_recorded() {
 /// OpenH264 writes an error to standard error when it is asked for the rest of a stream, as seen on a new Ubuntu 24.04 and Debian 12.
 #[test]
 fn openh264_ends_without_an_error() {
-    let setup = Setup::new(&json_lines_config(&scene((160, 120), 30)));
+    let scene = scene((160, 120), 30) + "&realtime=false";
+    let setup = Setup::new(&json_lines_config(&scene));
     let plugins = plugins_without(&setup.path("."), &["x264"]);
     if !plugins.join("libgstopenh264.so").exists() {
         eprintln!("skipped: GStreamer has no plug-in for OpenH264 here");

@@ -4,7 +4,7 @@
 
     http_camera.py IMAGE STREAM [CERTIFICATE]
 
-Prints its port, then the path of each request with the status of the answer. The last part of a path says what is served: `still`, `mjpeg` or
+Prints its port. `answers` has the path of each request so far with the status of the answer. The last part of a path says what is served: `still`, `mjpeg` or
 `ts`. A part before it says what comes first: `basic`, `digest` or `sha256` asks for credentials, `redirect` leads to the rest of the path.
 Ends with its standard input, so that it never outlives a test.
 """
@@ -22,6 +22,9 @@ import time
 USER, PASSWORD, REALM, NONCE = "admin", "p@ss:1", "IP Camera(12, 3)", "5d6f"
 HASHES = {"digest": ("MD5", hashlib.md5), "sha256": ("SHA-256", hashlib.sha256)}
 IMAGE, STREAM = (open(path, "rb").read() for path in sys.argv[1:3])
+
+
+answers = []
 
 
 class Camera(http.server.BaseHTTPRequestHandler):
@@ -53,7 +56,10 @@ class Camera(http.server.BaseHTTPRequestHandler):
             return self.refuse(401, "WWW-Authenticate", f'{scheme} realm="{REALM}"{more}')
         self.send_response(200)
         self.close_connection = True
-        if what == "still":
+        if what == "answers":
+            self.end_headers()
+            self.wfile.write("\n".join(answers).encode())
+        elif what == "still":
             self.send_header("Content-Type", "image/jpeg")
             self.send_header("Content-Length", str(len(IMAGE)))
             self.end_headers()
@@ -71,7 +77,7 @@ class Camera(http.server.BaseHTTPRequestHandler):
                 time.sleep(0.04)
 
     def log_request(self, code="-", size="-"):
-        print(self.path, int(code), flush=True)
+        answers.append(f"{self.path} {int(code)}")
 
     def log_message(self, form, *values):
         pass

@@ -129,7 +129,7 @@ fn cases(folder: &Path) -> Vec<Case> {
             "slow network on a file",
             "infer",
             vec![source("a", &scene(1, "realtime=false"), "")],
-            "detector: {backend: scripted, scripted: {frame_time_ms: 20}}\n",
+            "detector: {backend: scripted, scripted: {frame_time_ms: 80}}\n",
         ),
         case(
             "slow network on files, two workers, batches",
@@ -138,7 +138,7 @@ fn cases(folder: &Path) -> Vec<Case> {
                 source("a", &scene(1, "realtime=false"), ""),
                 source("b", &scene(2, "realtime=false"), ""),
             ],
-            "detector: {backend: scripted, workers: 2, batch_size: 4, scripted: {frame_time_ms: 10}}\n",
+            "detector: {backend: scripted, workers: 2, batch_size: 4, scripted: {frame_time_ms: 60}}\n",
         ),
         case(
             "slow network on a camera, drops",

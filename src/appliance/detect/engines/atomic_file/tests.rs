@@ -141,8 +141,11 @@ fn disk_full_during_write_keeps_previous_file() {
     assert_eq!(bytes.expect("readable"), b"before");
 }
 
-/// Says to a child in which folder it is to store engines without end.
+/// Says to a child in which folder it is to store engines.
 const CHILD: &str = "JETWATCH_TEST_STORE";
+
+/// Says to it that it stores one and waits, not without end.
+const ONE: &str = "JETWATCH_TEST_STORE_ONE";
 
 #[test]
 fn killed_store_leaves_complete_engine_or_none() {
@@ -158,15 +161,17 @@ fn killed_store_leaves_complete_engine_or_none() {
         let mut child = std::process::Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", test, "--nocapture"])
             .env(CHILD, folder.path())
+            .envs((round % 4 == 3).then_some((ONE, "1")))
             .stdout(std::process::Stdio::piped())
             .spawn()
             .expect("a child");
-        // The child states a word at each round; it is killed at another moment each time.
+        // The child states `#` before each engine and `+` after a single one; it is killed at another moment each time.
+        let awaited = if round % 4 == 3 { b'+' } else { b'#' };
         let mut stdout = child.stdout.take().expect("piped");
         let mut byte = [0];
         loop {
             std::io::Read::read_exact(&mut stdout, &mut byte).expect("the child goes on");
-            if byte == *b"#" {
+            if byte == [awaited] {
                 break;
             }
         }
@@ -199,7 +204,7 @@ fn killed_store_leaves_complete_engine_or_none() {
         assert_eq!(partial.collect::<Vec<_>>(), Vec::<String>::new());
     }
     assert_eq!(whole + torn, 24);
-    assert!(whole > 0, "no engine was ever whole");
+    assert!(whole >= 6, "{whole} engines were whole");
 }
 
 fn store_without_end(folder: &Path) -> ! {
@@ -216,6 +221,14 @@ fn store_without_end(folder: &Path) -> ! {
         print!("#");
         std::io::stdout().flush().expect("the test listens");
         cache.store(manifest, plan, &lock).expect("there is space");
+        if std::env::var_os(ONE).is_some() {
+            drop(lock);
+            print!("+");
+            std::io::stdout().flush().expect("the test listens");
+            loop {
+                std::thread::park();
+            }
+        }
     }
     unreachable!("it is killed")
 }
