@@ -98,10 +98,16 @@ impl PendingFile {
             temporary,
             path: path.to_owned(),
         };
-        if path.exists() {
-            let copied = copy_access(path, pending.temporary.as_file());
-            copied.map_err(|source| failed("write", path, source))?;
-        }
+        let file = pending.temporary.as_file();
+        let given = match path.exists() {
+            true => copy_access(path, file),
+            // What root makes in the folder of a service is for the service.
+            false => match fs::metadata(folder) {
+                Ok(folder) if rustix::process::geteuid().is_root() => give(file, &folder),
+                _ => Ok(()),
+            },
+        };
+        given.map_err(|source| failed("write", path, source))?;
         Ok(pending)
     }
 
@@ -147,12 +153,18 @@ impl PendingFile {
 /// # Errors
 /// `model` cannot be looked at, or the permissions cannot be set.
 pub(crate) fn copy_access(model: &Path, file: &File) -> io::Result<()> {
-    let [model, own] = [fs::metadata(model)?, file.metadata()?];
+    let model = fs::metadata(model)?;
+    give(file, &model)?;
+    file.set_permissions(model.permissions())
+}
+
+/// Gives `file` the owner of `model`, as far as this user may: root alone may give files away.
+fn give(file: &File, model: &fs::Metadata) -> io::Result<()> {
+    let own = file.metadata()?;
     if (own.uid(), own.gid()) != (model.uid(), model.gid()) {
-        // Root alone may give files away.
         let _ = std::os::unix::fs::fchown(file, Some(model.uid()), Some(model.gid()));
     }
-    file.set_permissions(model.permissions())
+    Ok(())
 }
 
 /// Replaces the text of a file by `after`, with `before` kept in the file of the same name and `.previous`, whose path it returns. Both
@@ -272,6 +284,12 @@ mod tests {
                 (found.uid(), found.gid(), found.mode() & 0o777),
                 (65534, 65534, 0o640)
             );
+            let service = folder.path().join("service");
+            fs::create_dir(&service).expect("created");
+            std::os::unix::fs::chown(&service, Some(65534), Some(65534)).expect("root may");
+            write(&service.join("users"), b"new").expect("written");
+            let found = fs::metadata(service.join("users")).expect("there");
+            assert_eq!((found.uid(), found.gid()), (65534, 65534));
         }
     }
 
