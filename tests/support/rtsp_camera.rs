@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,10 +21,13 @@ pub const FPS: u32 = 10;
 /// What a camera does wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fault {
-    /// The session ends after this long without a request; RTCP does not count. Its timeout is two thirds of it, in whole seconds.
+    /// The session ends after this long of its [time](RtspCamera::played) without a request; RTCP does not count. Its timeout is two thirds
+    /// of it, in whole seconds.
     CountsRequests(Duration),
     /// As before, and GET_PARAMETER does not count.
     CountsOptions(Duration),
+    /// As before, and only GET_PARAMETER counts, once the stream plays.
+    CountsParameter(Duration),
     /// Status of the answer to GET_PARAMETER.
     Parameter(u16),
     /// GET_PARAMETER is not answered.
@@ -32,6 +36,18 @@ pub enum Fault {
     ParameterCloses,
     /// GET_PARAMETER is not among the methods that it names.
     NoParameter,
+    /// Answers have the number of the request before.
+    WrongNumber,
+    /// A blank follows the number in answers.
+    BlankAfterNumber,
+    /// It sends a request, ANNOUNCE, after the answer to PLAY.
+    Announces,
+    /// Packets come before the answer to PLAY.
+    EarlyPackets,
+    /// The answer to SETUP names no session, that to PLAY does.
+    LateSession,
+    /// Every seventh packet is followed by bytes that are none.
+    StrayBytes,
     /// A client joins where the stream is by the clock.
     Live,
     /// The SSRC changes with each keyframe.
@@ -81,8 +97,20 @@ pub struct RtspCamera {
     port: u16,
     /// What speaks TLS in front of it.
     tls: Option<RtspServer>,
-    requests: Arc<Mutex<Vec<String>>>,
+    log: Arc<Log>,
 }
+
+/// What a camera has seen.
+#[derive(Default)]
+struct Log {
+    requests: Mutex<Vec<String>>,
+    /// Time of all sessions.
+    ticks: AtomicU32,
+}
+
+/// The unit of a session's time. It is counted, not read from a clock: where a busy machine runs the camera late, its sessions last longer,
+/// as its clients run late, too.
+const TICK: Duration = Duration::from_millis(20);
 
 struct Stream {
     faults: Vec<Fault>,
@@ -102,11 +130,11 @@ impl RtspCamera {
             images: images_of(&bytes),
             started: Instant::now(),
         });
-        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
-        let log = Arc::clone(&requests);
+        let log: Arc<Log> = Arc::default();
+        let seen = Arc::clone(&log);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                let (stream, log) = (Arc::clone(&stream), Arc::clone(&log));
+                let (stream, log) = (Arc::clone(&stream), Arc::clone(&seen));
                 thread::spawn(move || {
                     // Fails when the client has left.
                     let _ = serve(&client, port, &stream, &log);
@@ -117,7 +145,7 @@ impl RtspCamera {
         Self {
             port,
             tls: None,
-            requests,
+            log,
         }
     }
 
@@ -144,8 +172,13 @@ impl RtspCamera {
 
     /// How many requests of this method have come.
     pub fn requests(&self, method: &str) -> usize {
-        let requests = self.requests.lock().unwrap();
+        let requests = self.log.requests.lock().unwrap();
         requests.iter().filter(|it| *it == method).count()
+    }
+
+    /// Time of its sessions.
+    pub fn played(&self) -> Duration {
+        TICK * self.log.ticks.load(Ordering::Relaxed)
     }
 }
 
@@ -230,29 +263,37 @@ fn serve(
     client: &TcpStream,
     port: u16,
     stream: &Arc<Stream>,
-    log: &Mutex<Vec<String>>,
+    log: &Arc<Log>,
 ) -> std::io::Result<()> {
     let has = |fault: Fault| stream.faults.contains(&fault);
     let writer = Arc::new(Mutex::new(client.try_clone()?));
     let patience = stream.faults.iter().find_map(|fault| match fault {
-        Fault::CountsRequests(limit) | Fault::CountsOptions(limit) => Some(*limit),
+        Fault::CountsRequests(limit)
+        | Fault::CountsOptions(limit)
+        | Fault::CountsParameter(limit) => Some(*limit),
         _ => None,
     });
-    let counts_options = patience.is_some_and(|limit| has(Fault::CountsOptions(limit)));
-    let last_request = Arc::new(Mutex::new(Instant::now()));
-    if let Some(limit) = patience {
-        let (last, client) = (Arc::clone(&last_request), client.try_clone()?);
-        thread::spawn(move || {
-            while last.lock().unwrap().elapsed() < limit {
-                thread::sleep(Duration::from_millis(20));
-            }
-            let _ = client.shutdown(std::net::Shutdown::Both);
-        });
-    }
-    let timeout = patience.map_or(60, |limit| (limit.as_secs() * 2 / 3).max(1));
-    let session = format!("Session: 12345678;timeout={timeout}\r\n");
+    let counts = |fault: fn(Duration) -> Fault| patience.is_some_and(|limit| has(fault(limit)));
+    let counts_options = counts(Fault::CountsOptions);
+    let counts_parameter = counts(Fault::CountsParameter);
     // While the client is connected.
     let is_served = Arc::new(());
+    let since_request = Arc::new(AtomicU32::new(0));
+    let (ticks, seen) = (Arc::clone(&since_request), Arc::clone(log));
+    let (serving, connection) = (Arc::downgrade(&is_served), client.try_clone()?);
+    thread::spawn(move || {
+        while serving.upgrade().is_some() {
+            thread::sleep(TICK);
+            seen.ticks.fetch_add(1, Ordering::Relaxed);
+            let idle = TICK * (ticks.fetch_add(1, Ordering::Relaxed) + 1);
+            if patience.is_some_and(|limit| idle >= limit) {
+                let _ = connection.shutdown(std::net::Shutdown::Both);
+            }
+        }
+    });
+    let timeout = patience.map_or(60, |limit| (limit.as_secs() * 2 / 3).max(1));
+    let session = format!("Session: 12345678;timeout={timeout}\r\n");
+    let mut is_playing = false;
     let mut reader = BufReader::new(client);
     // Where the stream is sent, once it is set up.
     let mut output = None;
@@ -283,20 +324,29 @@ fn serve(
         let length: u64 = header("Content-Length").parse().unwrap_or(0);
         std::io::copy(&mut (&mut reader).take(length), &mut std::io::sink())?;
         let method = request.split(' ').next().unwrap_or_default().to_owned();
-        let is_counted = method != "GET_PARAMETER" || !counts_options;
+        let is_counted = match method.as_str() {
+            "GET_PARAMETER" => !counts_options,
+            _ => !counts_parameter || !is_playing,
+        };
         if is_counted {
-            *last_request.lock().unwrap() = Instant::now();
+            since_request.store(0, Ordering::Relaxed);
         }
-        log.lock().unwrap().push(method.clone());
+        log.requests.lock().unwrap().push(method.clone());
         let reply = |status: &str, headers: &str, body: &str| {
             let length = match body.len() {
                 0 => String::new(),
                 length => format!("Content-Length: {length}\r\n"),
             };
-            let text = format!(
-                "RTSP/1.0 {status}\r\nCSeq: {}\r\n{headers}{length}\r\n{body}",
-                header("CSeq")
-            );
+            let mut number = header("CSeq");
+            if has(Fault::WrongNumber) {
+                let asked: u32 = number.parse().unwrap_or(0);
+                number = asked.saturating_sub(1).to_string();
+            }
+            if has(Fault::BlankAfterNumber) {
+                number.push(' ');
+            }
+            let text =
+                format!("RTSP/1.0 {status}\r\nCSeq: {number}\r\n{headers}{length}\r\n{body}");
             writer.lock().unwrap().write_all(text.as_bytes())
         };
         let nonce = format!("{:?}", client.peer_addr()?);
@@ -374,7 +424,12 @@ fn serve(
                     _ => None,
                 });
                 let first = other.flatten().unwrap_or(asked);
-                if !has(Fault::TwoStreams) || request.contains("/track2 ") {
+                // GStreamer 1.16 sets up media beside the video, too.
+                let is_video = match has(Fault::TwoStreams) {
+                    true => request.contains("/track2 "),
+                    false => !request.contains("/track3 "),
+                };
+                if is_video {
                     output = Some(Output::Interleaved(Arc::clone(&writer), first));
                 }
                 let channels = match other {
@@ -382,13 +437,31 @@ fn serve(
                     _ => format!(";interleaved={first}-{}", first + 1),
                 };
                 let transport = format!("Transport: RTP/AVP/TCP;unicast{channels}\r\n");
+                let session = match has(Fault::LateSession) {
+                    true => "",
+                    false => &session,
+                };
                 reply("200 OK", &format!("{transport}{session}"), "")?;
             }
             "PLAY" => {
+                if let Some(output) = output.as_ref().filter(|_| has(Fault::EarlyPackets)) {
+                    output.write(
+                        &[&[0x80, 96, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1], &[9, 0x10][..]].concat(),
+                    )?;
+                }
                 reply("200 OK", &session, "")?;
+                is_playing = true;
                 let Some(output) = output.clone() else {
                     continue;
                 };
+                if has(Fault::Announces) {
+                    let body = stream.description();
+                    let text = format!(
+                        "ANNOUNCE rtsp://127.0.0.1:{port}/live RTSP/1.0\r\nCSeq: 1\r\nContent-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{body}",
+                        body.len()
+                    );
+                    writer.lock().unwrap().write_all(text.as_bytes())?;
+                }
                 let stream = Arc::clone(stream);
                 thread::spawn(move || {
                     // Fails when the client has left.
@@ -522,6 +595,9 @@ impl Stream {
                 if self.has(Fault::EmptyPackets) && sent.is_multiple_of(7) {
                     output.write(&[])?;
                 }
+                if self.has(Fault::StrayBytes) && sent.is_multiple_of(7) {
+                    output.write_stray(&packet[..40.min(packet.len())])?;
+                }
             }
             group += 1;
             let due = period * (count as u32 + 1);
@@ -548,6 +624,14 @@ enum Output {
 }
 
 impl Output {
+    /// Writes bytes that belong to no packet, where the stream is sent over the control connection.
+    fn write_stray(&self, bytes: &[u8]) -> std::io::Result<()> {
+        match self {
+            Self::Interleaved(writer, _) => writer.lock().unwrap().write_all(bytes),
+            Self::Udp(..) => Ok(()),
+        }
+    }
+
     fn write(&self, packet: &[u8]) -> std::io::Result<()> {
         match self {
             Self::Interleaved(writer, channel) => {

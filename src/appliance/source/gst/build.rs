@@ -32,11 +32,10 @@ use super::hardware::VideoHardware;
 use super::http::{Camera, HttpSource};
 use super::launch::{self, LaunchBin};
 use super::rate_probes::pace;
-use super::rtsp_relay::{self, RtspRelay};
+use super::rtsp_relay::{self, GetParameter, RtspRelay};
 use super::scaler::{self, StallMonitor};
 use super::stream;
 use super::sync_gate::SyncGate;
-use super::tls;
 
 /// Name of the element that receives RTSP in its pipeline.
 pub(super) const RTSP: &str = "rtsp";
@@ -58,7 +57,7 @@ pub(super) struct BuiltPipeline {
     pub(super) _relay: Option<RtspRelay>,
 }
 
-/// Builds the pipeline of a source; `relays`: its RTSP camera needs a relay;
+/// Builds the pipeline of a source; `get_parameter`: see [`RtspRelay::start`];
 /// `logged_format`: see [`SessionDiagnostics::new`].
 ///
 /// # Errors
@@ -66,7 +65,7 @@ pub(super) struct BuiltPipeline {
 pub(super) fn build(
     config: &SourceConfig,
     context: &SourceContext,
-    relays: bool,
+    get_parameter: &Arc<Mutex<GetParameter>>,
     logged_format: &Arc<Mutex<Option<VideoFormat>>>,
 ) -> Result<BuiltPipeline, SourceError> {
     let uri = &config.uri;
@@ -124,21 +123,19 @@ pub(super) fn build(
             let source = make("rtspsrc", RTSP)?;
             let password = password.as_ref().map(Secret::read).transpose();
             let password = password.map_err(SourceError::Password)?;
-            if relays {
-                let login = user.clone().zip(password);
-                let login = login.map(|(user, password)| Login { user, password });
-                let camera = rtsp_relay::Camera {
-                    location: location.clone(),
-                    ca_file: config.ca_file.clone(),
-                };
-                let started = RtspRelay::start(camera, login, Arc::clone(&diagnostics));
-                relay = Some(started.map_err(build_error)?);
-            } else {
-                source.set_property("user-id", user);
-                source.set_property("user-pw", password);
-            }
-            let address = relay.as_ref().map(|relay| relay.address(location));
-            source.set_property("location", address.as_ref().unwrap_or(location));
+            let login = user.clone().map(|user| Login {
+                user,
+                password: password.unwrap_or_default(),
+            });
+            let camera = rtsp_relay::Camera {
+                location: location.clone(),
+                ca_file: config.ca_file.clone(),
+            };
+            let get_parameter = Arc::clone(get_parameter);
+            let started = RtspRelay::start(camera, login, Arc::clone(&diagnostics), get_parameter);
+            let started = started.map_err(build_error)?;
+            source.set_property("location", started.address(location));
+            relay = Some(started);
             source.set_property_from_str(
                 "protocols",
                 match transport {
@@ -156,10 +153,6 @@ pub(super) fn build(
             let audio = capture.clone().filter(|capture| capture.wants_audio);
             let selected =
                 select_streams_of_rtsp(&source, config.track, &diagnostics, audio.is_some());
-            if let Some(ca_file) = &config.ca_file {
-                source.set_property("tls-database", tls::authorities(ca_file)?);
-            }
-            refuse_untrusted_certificates(&source, &diagnostics);
             pipeline.add(&source).map_err(build_error)?;
             link_streams_of_rtsp(&source, &decode()?, &pipeline, audio, selected);
         }
@@ -390,18 +383,6 @@ fn select_streams_of_rtsp(
         Some(is_selected.to_value())
     });
     selected
-}
-
-/// Keeps the reason why a certificate of `rtsps://` is not trusted; `rtspsrc` calls it a generic error.
-fn refuse_untrusted_certificates(source: &gst::Element, diagnostics: &Arc<SessionDiagnostics>) {
-    let diagnostics = Arc::clone(diagnostics);
-    source.connect("accept-certificate", false, move |arguments| {
-        let flags = arguments.get(3).and_then(gst::glib::FlagsValue::from_value);
-        let names = flags.map(|(_, set)| set.iter().map(|flag| flag.nick()).collect::<Vec<_>>());
-        let reasons = names.unwrap_or_default().join(", ");
-        diagnostics.set_certificate_problem(reasons);
-        Some(false.to_value())
-    });
 }
 
 fn link_streams_of_rtsp(

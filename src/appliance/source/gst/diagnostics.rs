@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::SourceError;
 use crate::convert_plan::VideoFormat;
 
 use super::codec_threads::CodecThreads;
@@ -17,7 +18,7 @@ pub(super) struct SessionDiagnostics {
     other_streams: Mutex<Vec<String>>,
     notes: Mutex<Vec<String>>,
     rejection: Mutex<Option<String>>,
-    certificate_problem: Mutex<Option<String>>,
+    failure: Mutex<Option<SourceError>>,
     zero_copy_disabled: AtomicBool,
     video_streams: AtomicUsize,
     is_hardware_fed: AtomicBool,
@@ -106,14 +107,14 @@ impl SessionDiagnostics {
         self.video_streams.load(Ordering::Relaxed)
     }
 
-    /// Sets what is wrong with the certificate of the server, whose connection then fails.
-    pub(super) fn set_certificate_problem(&self, reasons: String) {
-        *self.certificate_problem.lock() = Some(reasons);
+    /// Sets why the camera cannot be connected to, whose connection then fails.
+    pub(super) fn set_failure(&self, error: SourceError) {
+        *self.failure.lock() = Some(error);
     }
 
-    /// What is wrong with the certificate of the server, if anything.
-    pub(super) fn take_certificate_problem(&self) -> Option<String> {
-        self.certificate_problem.lock().take()
+    /// Why the camera cannot be connected to, if so.
+    pub(super) fn take_failure(&self) -> Option<SourceError> {
+        self.failure.lock().take()
     }
 
     /// Sets what jetwatch itself scales; `None`: elements do it.

@@ -19,7 +19,6 @@ mod hardware;
 mod http;
 mod image_appsrc;
 mod introspect;
-mod keep_alive;
 mod launch;
 mod launch_line;
 mod log_bridge;
@@ -47,13 +46,12 @@ use std::sync::OnceLock;
 
 use gstreamer as gst;
 
-use jetwatch_config::{DecoderChoice, SourceConfig, SourceUri};
+use jetwatch_config::{DecoderChoice, SourceConfig};
 
 use super::image_file::ImageFiles;
 use super::{SessionEnd, Source, SourceContext, SourceError};
 
 pub(super) use bounded::LateCalls;
-use bounded::OPEN_TIMEOUT;
 use build::BuiltPipeline;
 pub use camera::{camera_caps, camera_offers, check_camera_mode, needed_variable};
 pub use encode::RawEncoder;
@@ -110,8 +108,6 @@ pub struct GstSource {
     config: SourceConfig,
     late: LateCalls,
     kept: session::Kept,
-    /// A relay was tried, and did not deliver more than the camera alone.
-    is_relay_useless: bool,
     /// Sessions in a row in which the machine's video decoder received data and gave no image.
     undecoded: u32,
 }
@@ -127,37 +123,8 @@ impl GstSource {
             config: config.clone(),
             late: LateCalls::default(),
             kept: session::Kept::default(),
-            is_relay_useless: false,
             undecoded: 0,
         }
-    }
-
-    /// Whether the next session is one through a relay, after this one ended with `error` before its first frame.
-    fn tries_relay(&mut self, context: &SourceContext, error: &SourceError) -> bool {
-        let SourceUri::Rtsp {
-            location,
-            user,
-            password,
-            ..
-        } = &self.config.uri
-        else {
-            return false;
-        };
-        let is_refused = error.is_refusal();
-        let has_login = user.is_some() && password.is_some();
-        let is_hopeless = error.is_permanent(true) || self.is_relay_useless && !is_refused;
-        if self.kept.relays || is_hopeless || context.stop.is_stopped() {
-            return false;
-        }
-        let camera = rtsp_relay::Camera {
-            location: location.clone(),
-            ca_file: self.config.ca_file.clone(),
-        };
-        let asked = (self.late).run(context, OPEN_TIMEOUT, move || {
-            camera.may_need_relay(is_refused, has_login)
-        });
-        self.kept.relays = matches!(asked, Ok(Some(true)));
-        self.kept.relays
     }
 
     /// Whether the next session decodes on the CPU after this one, which failed, as the machine's video decoder cannot decode the stream:
@@ -192,10 +159,10 @@ impl Source for GstSource {
         init("*:1")?;
         self.late.wait(context)?;
         build::check_source(&self.config.uri, context, &self.late)?;
-        let (mut is_first, mut first_error) = (true, None);
+        let mut is_first = true;
         loop {
-            let format = &self.kept.logged_format;
-            let built = build::build(&self.config, context, self.kept.relays, format)?;
+            let (parameter, format) = (&self.kept.get_parameter, &self.kept.logged_format);
+            let built = build::build(&self.config, context, parameter, format)?;
             let (late, kept) = (&self.late, &mut self.kept);
             let announce = || {
                 if is_first {
@@ -209,19 +176,7 @@ impl Source for GstSource {
             match result {
                 Ok(None) => is_first = false,
                 Ok(Some(end)) => return Ok(end),
-                Err(error)
-                    if built.stall_monitor.frames() == 0 && self.tries_relay(context, &error) =>
-                {
-                    first_error = Some(error);
-                }
                 Err(error) => {
-                    if built.stall_monitor.frames() == 0
-                        && !error.is_refusal()
-                        && let Some(first) = first_error
-                    {
-                        (self.kept.relays, self.is_relay_useless) = (false, true);
-                        return Err(first);
-                    }
                     let falls_back = self.falls_back(&built, &context.name);
                     if !falls_back || self.config.uri.is_live() {
                         return Err(error);

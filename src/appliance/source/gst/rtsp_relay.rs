@@ -2,7 +2,8 @@
 //! A relay in this process between `rtspsrc` and an RTSP camera, for what `rtspsrc` does not do in any release that is supported.
 //!
 //! - It logs in: some cameras take Digest with SHA-256 alone (RFC 7616), `rtspsrc` knows MD5 and Basic.
-//! - It keeps the session alive by OPTIONS, which all cameras know, and waits for no answer. It answers GET_PARAMETER, the keep-alive of
+//! - It keeps the session alive by OPTIONS, and by GET_PARAMETER where the camera offers it: some count only one of them. Since GStreamer 1.18,
+//!   `rtspsrc` sends none over TCP while media comes. The relay waits for no answer. It answers GET_PARAMETER, the keep-alive of
 //!   `rtspsrc`, in place of the camera, and its OPTIONS, which some cameras refuse from those who are not logged in.
 //! - It asks for `rtsps://` addresses over TLS, where `rtspsrc` asks for `rtsp://`, and names the channels of a SETUP where its answer does not.
 //!
@@ -24,12 +25,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gio::prelude::*;
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::geteuid;
 
 use crate::SourceError;
-use crate::digest::{Challenge, Login, Scheme};
+use crate::digest::{Challenge, Login};
 
+use super::build::RTSP;
 use super::diagnostics::SessionDiagnostics;
 use super::tls;
 
@@ -39,14 +42,17 @@ const MAX_MESSAGE: u64 = 256 << 10;
 /// Bytes that are read at a time.
 const BLOCK: usize = 64 << 10;
 
+/// Characters of the longest method.
+const MAX_METHOD: usize = 24;
+
 /// Requests whose answer may be awaited at a time.
 const MAX_PENDING: usize = 8;
 
 /// Maximum time between keep-alives: half of the shortest timeout of cameras in use, 8 s.
-pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(4);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(4);
 
-/// Number of the relay's own requests; `rtspsrc` counts from 1.
-const KEEP_ALIVE: &str = "1000000000";
+/// Number of the first of the relay's own requests; `rtspsrc` counts from 1.
+const FIRST_KEEP_ALIVE: u32 = 1_000_000_000;
 
 /// Ports of RTSP where the address has none, without TLS and with it.
 const DEFAULT_PORTS: [u16; 2] = [554, 322];
@@ -62,40 +68,29 @@ pub(super) struct Camera {
 impl Camera {
     fn connect(&self) -> Result<gio::SocketConnection, SourceError> {
         let connected = tls::connect(&self.location, DEFAULT_PORTS, self.ca_file.as_deref())?;
-        connected.map_err(|error| SourceError::Build(error.to_string()))
+        connected.map_err(|error| SourceError::Element {
+            element: RTSP.to_owned(),
+            message: error.message().trim_end_matches('.').to_owned(),
+            hint: Some(match error.kind::<gio::TlsError>() {
+                Some(_) => {
+                    "check the port, and whether the camera speaks rtsps:// there or rtsp://"
+                }
+                None => "check the address, and that the camera is on",
+            }),
+        })
     }
+}
 
-    /// Whether a relay may deliver what `rtspsrc` does not, which was refused access where `is_refused`. `false` where the camera cannot be
-    /// asked, or may have been given wrong credentials.
-    pub(super) fn may_need_relay(&self, is_refused: bool, has_login: bool) -> bool {
-        let Ok(answer) = self.describe() else {
-            return false;
-        };
-        let challenges = answer.challenges();
-        let offers = |scheme| challenges.iter().any(|it| it.scheme == scheme);
-        let is_sha256 = offers(Scheme::Sha256) && !offers(Scheme::Md5) && !offers(Scheme::Basic);
-        match answer.status() {
-            Some("200") => true,
-            Some("401") => has_login && (is_sha256 || !is_refused),
-            _ => false,
-        }
-    }
-
-    fn describe(&self) -> io::Result<Message> {
-        let camera = self.connect().map_err(io::Error::other)?;
-        let request = format!(
-            "DESCRIBE {} RTSP/1.0\r\nCSeq: 1\r\nAccept: application/sdp\r\n\r\n",
-            self.location
-        );
-        camera
-            .output_stream()
-            .into_write()
-            .write_all(request.as_bytes())?;
-        match Part::read(&mut io::BufReader::new(camera.input_stream().into_read()))? {
-            Part::Message(answer) => Ok(answer),
-            Part::Media(_) => Err(io::ErrorKind::InvalidData.into()),
-        }
-    }
+/// Whether GET_PARAMETER is sent to a camera.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum GetParameter {
+    /// Where the camera offers it.
+    #[default]
+    Offered,
+    /// OPTIONS alone did not hold the session: some count GET_PARAMETER only, and do not offer it.
+    Tried,
+    /// The camera refuses it, does not answer it, or closes the connection at it.
+    Refused,
 }
 
 /// Relays sessions to one camera while it exists.
@@ -105,7 +100,8 @@ pub(super) struct RtspRelay {
 }
 
 impl RtspRelay {
-    /// Relays to `camera`; without `login`, it passes demands for credentials on. `diagnostics` get what is wrong with its certificate.
+    /// Relays to `camera`; without `login`, it passes demands for credentials on. `diagnostics` get why it cannot be connected to, and
+    /// `get_parameter` what it makes of that method, for later sessions.
     ///
     /// # Errors
     /// There is no port or no thread to be had.
@@ -113,6 +109,7 @@ impl RtspRelay {
         mut camera: Camera,
         login: Option<Login>,
         diagnostics: Arc<SessionDiagnostics>,
+        get_parameter: Arc<Mutex<GetParameter>>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let port = listener.local_addr()?.port();
@@ -129,17 +126,24 @@ impl RtspRelay {
                         log::debug!("another user of this machine was refused an RTSP session");
                         continue;
                     }
-                    let mut moved = None;
-                    let relayed = match camera.connect() {
-                        Ok(connection) => {
-                            relay(client, &connection, &camera, login.as_ref(), &mut moved)
+                    let connection = match camera.connect() {
+                        Ok(connection) => connection,
+                        Err(error) => {
+                            // `rtspsrc` would try once more.
+                            drop(listener);
+                            return diagnostics.set_failure(error);
                         }
-                        Err(SourceError::Certificate { reasons }) => {
-                            diagnostics.set_certificate_problem(reasons);
-                            continue;
-                        }
-                        Err(error) => Err(io::Error::other(error)),
                     };
+                    let mut moved = None;
+                    let login = login.as_ref();
+                    let relayed = relay(
+                        client,
+                        &connection,
+                        &camera,
+                        login,
+                        &get_parameter,
+                        &mut moved,
+                    );
                     if let Err(error) = relayed {
                         log::debug!("a relayed RTSP session ended: {error}");
                     }
@@ -172,6 +176,7 @@ fn relay(
     connection: &gio::SocketConnection,
     camera: &Camera,
     login: Option<&Login>,
+    get_parameter: &Mutex<GetParameter>,
     moved: &mut Option<String>,
 ) -> io::Result<()> {
     client.set_nodelay(true)?;
@@ -194,6 +199,10 @@ fn relay(
         challenge: None,
         pending: VecDeque::new(),
         kept: None,
+        count: 0,
+        offers: None,
+        is_awaited: false,
+        get_parameter,
         to_camera: Vec::new(),
         to_client: Vec::new(),
     };
@@ -223,9 +232,11 @@ fn relay(
             loop {
                 match input.read_nonblocking(&mut block, gio::Cancellable::NONE) {
                     Ok(len @ 1..) => answers.extend_from_slice(&block[..len as usize]),
-                    Ok(_) => return Ok(()),
                     Err(error) if error.matches(gio::IOErrorEnum::WouldBlock) => break,
-                    Err(error) => return Err(io::Error::other(error)),
+                    end => {
+                        session.closed();
+                        return end.map(|_| ()).map_err(io::Error::other);
+                    }
                 }
                 Part::take(&mut answers, |part| session.answer(part))?;
                 client.write_all(&session.to_client)?;
@@ -275,8 +286,15 @@ struct Session<'a> {
     challenge: Option<(Challenge, u32)>,
     /// Requests that were sent, by their numbers, and whether with credentials.
     pending: VecDeque<(String, Message, bool)>,
-    /// The session, the time between its keep-alives, and when the next one is due.
+    /// The session, the time between keep-alives of one method, and when the next one is due.
     kept: Option<(String, Duration, Instant)>,
+    /// Keep-alives so far: GET_PARAMETER has the odd ones.
+    count: u32,
+    /// Whether GET_PARAMETER is to be sent by the answer to OPTIONS.
+    offers: Option<bool>,
+    /// GET_PARAMETER was not answered yet.
+    is_awaited: bool,
+    get_parameter: &'a Mutex<GetParameter>,
     /// What is to be written.
     to_camera: Vec<u8>,
     to_client: Vec<u8>,
@@ -284,9 +302,9 @@ struct Session<'a> {
 
 impl Session<'_> {
     /// Passes on what `rtspsrc` sends.
-    fn request(&mut self, part: Part) {
+    fn request(&mut self, part: Part<'_>) {
         match part {
-            Part::Media(bytes) => self.to_camera.extend(bytes),
+            Part::Media(bytes) => self.to_camera.extend_from_slice(bytes),
             // An answer to a request of the camera.
             Part::Message(answer) if answer.start.starts_with("RTSP/") => {
                 self.to_camera.extend(answer.bytes(None));
@@ -296,6 +314,10 @@ impl Session<'_> {
                     .iter()
                     .any(|it| request.start.starts_with(it)) =>
             {
+                // After a connection that was closed, the session of one over UDP goes on with the next one.
+                if let (None, Some(session)) = (&self.kept, request.header("session")) {
+                    self.kept = Some((session.to_owned(), KEEP_ALIVE_INTERVAL, Instant::now()));
+                }
                 let number = request.header("cseq").unwrap_or_default();
                 let methods = "OPTIONS, DESCRIBE, SETUP, PLAY, TEARDOWN, GET_PARAMETER";
                 let answer =
@@ -314,20 +336,26 @@ impl Session<'_> {
     }
 
     /// Passes on what the camera sends.
-    fn answer(&mut self, part: Part) {
+    fn answer(&mut self, part: Part<'_>) {
         let mut answer = match part {
-            Part::Media(bytes) => return self.to_client.extend(bytes),
+            Part::Media(bytes) => return self.to_client.extend_from_slice(bytes),
             Part::Message(answer) => answer,
         };
-        let asked = self.pending_for(&answer);
-        if let Some(request) = asked
-            .as_ref()
-            .and_then(|asked| self.retried(asked, &answer))
-        {
+        if !answer.start.starts_with("RTSP/") {
+            return self.to_client.extend(answer.bytes(None));
+        }
+        let Some((number, request, had_login)) = self.pending_for(&answer) else {
+            return;
+        };
+        if let Some(request) = self.retried(&request, had_login, &answer) {
             return self.send(request);
         }
-        if answer.header("cseq") == Some(KEEP_ALIVE) {
-            return;
+        if let Ok(number @ FIRST_KEEP_ALIVE..) = number.parse() {
+            return self.kept_alive(number, &answer);
+        }
+        if answer.header("cseq") != Some(&number) {
+            answer.remove("cseq:");
+            answer.headers.push(format!("CSeq: {number}"));
         }
         let is_moved = answer
             .status()
@@ -338,9 +366,7 @@ impl Session<'_> {
         let location = location.filter(is_as_safe);
         if let Some(location) = location.map(str::to_owned) {
             let (_, path) = tls::split(&location);
-            answer
-                .headers
-                .retain(|header| !header.to_ascii_lowercase().starts_with("location:"));
+            answer.remove("location:");
             answer
                 .headers
                 .push(format!("Location: rtsp://{}{path}", self.local));
@@ -348,14 +374,14 @@ impl Session<'_> {
         }
         if let Some(header) = answer.header("session") {
             let (session, interval) = session_of(header);
-            self.kept = Some((session.to_owned(), interval, Instant::now() + interval));
+            let known = self.kept.as_ref().map(|(_, interval, _)| *interval);
+            let interval = interval.or(known).unwrap_or(KEEP_ALIVE_INTERVAL);
+            self.kept = Some((session.to_owned(), interval, Instant::now() + interval / 2));
         }
         if let Some(host) = &self.host {
             answer.name_source(host);
         }
-        if let Some((request, _)) = &asked {
-            answer.name_channels(request);
-        }
+        answer.name_channels(&request);
         self.to_client.extend(answer.bytes(None));
     }
 
@@ -376,13 +402,57 @@ impl Session<'_> {
         if now < *due {
             return;
         }
-        *due = now + *interval;
+        *due = now + *interval / 2;
+        let number = FIRST_KEEP_ALIVE + self.count;
+        self.count += 1;
+        let method = match number % 2 {
+            0 => "OPTIONS",
+            _ => {
+                let mut state = self.get_parameter.lock();
+                if self.is_awaited {
+                    *state = GetParameter::Refused;
+                }
+                match *state {
+                    GetParameter::Offered if self.offers != Some(true) => return,
+                    GetParameter::Refused => return,
+                    GetParameter::Offered | GetParameter::Tried => {}
+                }
+                self.is_awaited = true;
+                "GET_PARAMETER"
+            }
+        };
         let request = Message {
-            start: format!("OPTIONS {} RTSP/1.0", self.location),
-            headers: vec![format!("CSeq: {KEEP_ALIVE}"), format!("Session: {session}")],
+            start: format!("{method} {} RTSP/1.0", self.location),
+            headers: vec![format!("CSeq: {number}"), format!("Session: {session}")],
             body: Vec::new(),
         };
         self.send(request);
+    }
+
+    /// The camera answers the keep-alive `number`.
+    fn kept_alive(&mut self, number: u32, answer: &Message) {
+        let status = answer.status();
+        if number.is_multiple_of(2) {
+            let mut methods = answer.values("public");
+            let is_offered = methods.any(|it| it.to_ascii_uppercase().contains("GET_PARAMETER"));
+            self.offers = Some(is_offered || status != Some("200"));
+            return;
+        }
+        self.is_awaited = false;
+        // Cameras that know no such parameter answer 451.
+        if !matches!(status, Some("200" | "451")) {
+            *self.get_parameter.lock() = GetParameter::Refused;
+        }
+    }
+
+    /// The camera has closed the connection.
+    fn closed(&mut self) {
+        let mut state = self.get_parameter.lock();
+        *state = match *state {
+            _ if self.is_awaited => GetParameter::Refused,
+            GetParameter::Offered if self.offers == Some(false) => GetParameter::Tried,
+            known => known,
+        };
     }
 
     /// Sends `request`, with credentials where the camera has asked for them.
@@ -402,23 +472,23 @@ impl Session<'_> {
         }
     }
 
-    /// The request that was answered, and whether it had credentials.
-    fn pending_for(&mut self, answer: &Message) -> Option<(Message, bool)> {
-        let number = answer.header("cseq")?;
-        let at = (self.pending.iter()).position(|(known, ..)| known == number)?;
-        let (_, request, had_login) = self.pending.remove(at)?;
-        Some((request, had_login))
+    /// The request that was answered, with its number, and whether it had credentials. Some cameras write another number, or none: it is the
+    /// oldest one then.
+    fn pending_for(&mut self, answer: &Message) -> Option<(String, Message, bool)> {
+        let number = answer.header("cseq");
+        let mut pending = self.pending.iter();
+        let at = pending.position(|(known, ..)| number == Some(known));
+        self.pending.remove(at.unwrap_or(0))
     }
 
     /// The request that is to be sent again, where `answer` asks for credentials. `None`: the answer is passed on, also where they were
     /// refused.
-    fn retried(&mut self, asked: &(Message, bool), answer: &Message) -> Option<Message> {
+    fn retried(&mut self, request: &Message, had_login: bool, answer: &Message) -> Option<Message> {
         if answer.status() != Some("401") || self.login.is_none() {
             return None;
         }
         let challenge = Challenge::best(answer.challenges())?;
-        let (request, had_login) = asked;
-        if *had_login && !challenge.is_stale {
+        if had_login && !challenge.is_stale {
             return None;
         }
         self.challenge = Some((challenge, 0));
@@ -426,23 +496,47 @@ impl Session<'_> {
     }
 }
 
-/// The session that a header names, and the time between its keep-alives: half of its timeout at most.
-fn session_of(header: &str) -> (&str, Duration) {
+/// The session that a header names, and the time between its keep-alives where it names a timeout: half of it at most.
+fn session_of(header: &str) -> (&str, Option<Duration>) {
     let (session, rest) = header.split_once(';').unwrap_or((header, ""));
     let timeout = rest.split_once("timeout=").map_or("", |(_, rest)| rest);
     let seconds = timeout.split(';').next().map(str::trim).map(str::parse);
     let interval = match seconds {
-        Some(Ok(seconds)) if seconds > 0 => Duration::from_secs(seconds) / 2,
-        _ => KEEP_ALIVE_INTERVAL,
+        Some(Ok(seconds)) if seconds > 0 => Some(Duration::from_secs(seconds) / 2),
+        _ => None,
     };
-    (session.trim(), interval.min(KEEP_ALIVE_INTERVAL))
+    let interval = interval.map(|interval| interval.min(KEEP_ALIVE_INTERVAL));
+    (session.trim(), interval)
 }
 
 /// What a connection carries.
-enum Part {
+enum Part<'a> {
     /// One packet of media, or a report about it.
-    Media(Vec<u8>),
+    Media(&'a [u8]),
     Message(Message),
+}
+
+/// How many of these bytes belong to no part: some cameras send a rest of a packet.
+fn stray(bytes: &[u8]) -> usize {
+    let word = |byte: &u8| !(byte.is_ascii_uppercase() || *byte == b'_');
+    let is_part = match bytes.first() {
+        None | Some(b'$' | b'\r' | b'\n') => true,
+        // A method, or `RTSP/1.0`.
+        Some(_) => match bytes.iter().position(word) {
+            Some(end) => end > 2 && matches!(bytes[end], b' ' | b'/'),
+            None => bytes.len() < MAX_METHOD,
+        },
+    };
+    if is_part {
+        return 0;
+    }
+    let begins = |at: &usize| match &bytes[*at..] {
+        // RTP and RTCP have version 2.
+        [b'$', _, _, _, version, ..] => version >> 6 == 2,
+        [b'$', ..] => true,
+        rest => rest.starts_with(b"RTSP/") || b"RTSP/".starts_with(rest),
+    };
+    (1..bytes.len()).find(begins).unwrap_or(bytes.len())
 }
 
 /// A request or an answer.
@@ -453,32 +547,33 @@ struct Message {
     body: Vec<u8>,
 }
 
-impl Part {
+impl<'a> Part<'a> {
     /// Takes those that are complete from `bytes`.
-    fn take(bytes: &mut Vec<u8>, mut each: impl FnMut(Self)) -> io::Result<()> {
+    fn take(bytes: &mut Vec<u8>, mut each: impl FnMut(Part<'_>)) -> io::Result<()> {
         let mut rest = bytes.as_slice();
-        let mut left = rest.len();
+        let mut left;
         let result = loop {
-            match Self::read(&mut rest) {
+            rest = &rest[stray(rest)..];
+            left = rest.len();
+            match Part::read(&mut rest) {
                 Ok(part) => each(part),
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break Ok(()),
                 Err(error) => break Err(error),
             }
-            left = rest.len();
         };
         bytes.drain(..bytes.len() - left);
         result
     }
 
-    fn read(from: &mut impl BufRead) -> io::Result<Self> {
-        let first = from.fill_buf()?.first().copied();
-        let first = first.ok_or(io::ErrorKind::UnexpectedEof)?;
-        if first == b'$' {
-            let mut bytes = vec![0; 4];
-            from.read_exact(&mut bytes)?;
-            let len = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
-            bytes.resize(4 + len, 0);
-            from.read_exact(&mut bytes[4..])?;
+    fn read(from: &mut &'a [u8]) -> io::Result<Self> {
+        let end = || io::Error::from(io::ErrorKind::UnexpectedEof);
+        if let [b'$', rest @ ..] = *from {
+            let [_, high, low, ..] = *rest else {
+                return Err(end());
+            };
+            let len = 4 + usize::from(u16::from_be_bytes([high, low]));
+            let (bytes, rest) = from.split_at_checked(len).ok_or_else(end)?;
+            *from = rest;
             return Ok(Self::Media(bytes));
         }
         let mut left = MAX_MESSAGE;
@@ -541,6 +636,12 @@ impl Message {
                 .eq_ignore_ascii_case(name)
                 .then(|| value.trim())
         })
+    }
+
+    /// Removes the header `name`, in lower case and with its colon.
+    fn remove(&mut self, name: &str) {
+        let headers = &mut self.headers;
+        headers.retain(|header| !header.to_ascii_lowercase().starts_with(name));
     }
 
     /// Adds the address that media over UDP comes from to the answer to a SETUP that has none: without it, `rtspsrc` sends its reports to
@@ -608,14 +709,40 @@ mod tests {
         let (mut bytes, mut parts) = (Vec::new(), Vec::new());
         for byte in all {
             bytes.push(*byte);
-            let each = |part| match part {
-                Part::Media(media) => parts.push(media),
+            let each = |part: Part<'_>| match part {
+                Part::Media(media) => parts.push(media.to_vec()),
                 Part::Message(message) => parts.push(message.bytes(None)),
             };
             Part::take(&mut bytes, each).expect("nothing is wrong");
         }
         assert_eq!(parts.concat(), [&all[..6], &all[8..]].concat());
         assert_eq!((parts.len(), bytes.len()), (3, 0));
+    }
+
+    #[test]
+    fn bytes_that_belong_to_no_part_are_passed_over() {
+        let (media, answer) = (b"$\x00\x00\x02\x80x", b"RTSP/1.0 200 OK\r\n\r\n");
+        for between in [
+            b"\x80\x60$$\nab".as_slice(),
+            b"K",
+            b"$$$",
+            b"RT SP/",
+            b"QSFGEDTFA_XDGFWPOWPSDFDGW",
+        ] {
+            let mut bytes = [
+                media.as_slice(),
+                &[1],
+                between,
+                media,
+                &[2],
+                between,
+                answer,
+            ]
+            .concat();
+            let mut count = 0;
+            Part::take(&mut bytes, |_| count += 1).expect("nothing is wrong");
+            assert_eq!((count, bytes.len()), (3, 0), "{between:?}");
+        }
     }
 
     #[test]
@@ -662,13 +789,13 @@ mod tests {
     #[test]
     fn sessions_are_kept_at_half_of_their_timeout() {
         for (header, session, milliseconds) in [
-            ("12;timeout=5", "12", 2500),
-            ("ab; timeout=7 ;x=1", "ab", 3500),
-            ("12;timeout=60", "12", 4000),
-            ("12;timeout=0", "12", 4000),
-            ("12", "12", 4000),
+            ("12;timeout=5", "12", Some(2500)),
+            ("ab; timeout=7 ;x=1", "ab", Some(3500)),
+            ("12;timeout=60", "12", Some(4000)),
+            ("12;timeout=0", "12", None),
+            ("12", "12", None),
         ] {
-            let wanted = (session, Duration::from_millis(milliseconds));
+            let wanted = (session, milliseconds.map(Duration::from_millis));
             assert_eq!(session_of(header), wanted);
         }
     }

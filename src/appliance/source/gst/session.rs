@@ -23,11 +23,11 @@ use super::camera;
 use super::dot;
 use super::flush_guard::FlushGuard;
 use super::http::HTTP;
-use super::keep_alive::KeepAlive;
 use super::messages::{
     MissingPlugin, asks_for_sha256, element_error, has_status, lacks_authentication, missing_plugin,
 };
 use super::push_tracer::WatchGuard;
+use super::rtsp_relay::GetParameter;
 use super::scaler::ENTRY;
 use super::{introspect, tee, thread_names, timing, tls};
 
@@ -43,9 +43,8 @@ const KEYFRAME_NOTICE: Duration = Duration::from_secs(1);
 /// What a source keeps from one session to the next.
 #[derive(Default)]
 pub(super) struct Kept {
-    keep_alive: KeepAlive,
-    /// The RTSP camera needs a relay.
-    pub(super) relays: bool,
+    /// What the RTSP camera makes of GET_PARAMETER.
+    pub(super) get_parameter: Arc<Mutex<GetParameter>>,
     /// Warnings of elements, and what is said of a session.
     log: FailureLog,
     /// The plan of the newest session, with its notes: it is logged once, and when it changes.
@@ -91,14 +90,6 @@ pub(super) fn run(
     };
 
     let result = session.watch(&bus, first_frame);
-    // Now, as the wait before the next session may be long.
-    let by_server = match &result {
-        Ok(end) => *end == Some(SessionEnd::EndOfMedia),
-        Err(error) => !error.is_refusal(),
-    };
-    if session.kept.keep_alive.end(by_server) && session.can_relay() {
-        session.kept.relays = true;
-    }
     session.wait_for_rtsp(
         &bus,
         match result {
@@ -227,8 +218,6 @@ impl Session<'_> {
             }
             if !announced {
                 self.note_wait_for_keyframe();
-            } else if self.moves_to_relay() {
-                return Ok(None);
             }
             self.dump_if_requested();
         }
@@ -263,27 +252,6 @@ impl Session<'_> {
             message: format!("no media came {over} for {} ms", idle.as_millis()),
             hint: Some(hint),
         })
-    }
-
-    /// Sends a keep-alive where one is due; returns whether the camera must be connected again, through a relay.
-    fn moves_to_relay(&mut self) -> bool {
-        let SourceUri::Rtsp { .. } = &self.config.uri else {
-            return false;
-        };
-        let can_relay = self.can_relay();
-        let source = self.built.pipeline.by_name(RTSP);
-        let moves = source.is_some_and(|source| self.kept.keep_alive.send(&source, can_relay));
-        if moves {
-            self.kept.relays = true;
-            let text = "the camera does not take GET_PARAMETER, so it is connected once more, and kept alive by OPTIONS";
-            self.note(text, log::Level::Info);
-        }
-        moves
-    }
-
-    /// Whether a relay can be between `rtspsrc` and its camera, and is not.
-    fn can_relay(&self) -> bool {
-        matches!(self.config.uri, SourceUri::Rtsp { .. }) && !self.kept.relays
     }
 
     /// Says that data comes, but no image that can be decoded.
@@ -385,8 +353,8 @@ impl Session<'_> {
                 if self.built.diagnostics.is_zero_copy_disabled() {
                     return Err(SourceError::ZeroCopyFailed);
                 }
-                if let Some(reasons) = self.built.diagnostics.take_certificate_problem() {
-                    return Err(SourceError::Certificate { reasons });
+                if let Some(error) = self.built.diagnostics.take_failure() {
+                    return Err(error);
                 }
                 if let Some(error) = self.launch_error() {
                     return Err(error);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! TLS of `https://` and `rtsps://`: the authorities to trust, and why a server over HTTP cannot be spoken to, which `souphttpsrc` does not say
-//! since GStreamer 1.20. Called by [`build`](super::build), [`http`](super::http), [`rtsp_relay`](super::rtsp_relay) and
+//! since GStreamer 1.20. Called by [`http`](super::http), [`rtsp_relay`](super::rtsp_relay) and
 //! [`session`](super::session).
 
 use std::path::Path;
