@@ -4,6 +4,7 @@
 
 use crate::support;
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use jetwatch_config::{SourceConfig, SourceUri};
@@ -19,6 +20,27 @@ fn file(path: &Path) -> SourceConfig {
 /// A moving picture of this size, and a second one for another track.
 fn drawn(size: &str, fps: u32, seconds: u32) -> String {
     format!("-f lavfi -i testsrc2=s={size}:r={fps}:d={seconds}")
+}
+
+/// Does to a file what a program, or a cut, has done to those of its name.
+fn damage(path: &Path) {
+    let mut bytes = std::fs::read(path).expect("a file");
+    let index = bytes.windows(4).rposition(|name| name == b"idx1");
+    match (path.file_name().and_then(OsStr::to_str), index) {
+        (Some("empty.avi"), Some(at)) => bytes[at + 8..].fill(0),
+        (Some("none.avi"), Some(at)) => bytes.truncate(at),
+        // Packets have 188 bytes.
+        (Some("late.ts"), _) => drop(bytes.drain(..15 * 188)),
+        (Some("stray.ts"), _) => drop(bytes.splice(30 * 188..30 * 188, [0x78; 66])),
+        (Some("jump.ts"), _) => {
+            let later = path.with_file_name("later.ts");
+            let from = path.display();
+            ffmpeg(&format!("-i {from} -c copy -output_ts_offset 500"), &later);
+            bytes.extend(std::fs::read(later).expect("a file"));
+        }
+        _ => return,
+    }
+    std::fs::write(path, bytes).expect("it can be written");
 }
 
 /// Files of the kinds in which people have their videos: each frame that ffmpeg shows is delivered, and no other.
@@ -117,9 +139,25 @@ fn every_frame_that_ffmpeg_shows_is_delivered() {
             as_drawn("-c:v mjpeg -pix_fmt yuvj420p"),
         ),
         ("retina#62", "camera.h264", copy("-bsf:v h264_mp4toannexb")),
+        ("HandBrake#439: an empty index", "empty.avi", copy("")),
+        ("openshot-qt#2917: no index", "none.avi", copy("")),
+        ("mux.js#165: joined in the middle", "late.ts", copy("")),
+        ("ExoPlayer#8678: the time jumps", "jump.ts", copy("")),
+        ("other bytes between packets", "stray.ts", copy("")),
+        (
+            "mp4box.js#360: no duration",
+            "length.mp4",
+            copy(&format!("{pieces}+separate_moof")),
+        ),
+        (
+            "a fragment for each frame",
+            "every.mp4",
+            copy("-movflags frag_every_frame+empty_moov"),
+        ),
     ] {
         let path = folder.path().join(name);
         ffmpeg(&recipe, &path);
+        damage(&path);
         let shown = ffprobe::count_frames(&path, 0);
         assert!(shown > 10, "{name}: {shown}");
         let delivered = frames_of(&file(&path)).len();

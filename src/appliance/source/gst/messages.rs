@@ -178,7 +178,7 @@ fn rtsp_hint(message: &gst::message::Error, text: &str) -> Option<&'static str> 
     )
 }
 
-/// The remedy for what an SRT peer or an RTMP server refuses.
+/// The remedy for what an SRT peer, an RTMP server or an MP4 file has.
 fn hint_by_text(text: &str) -> Option<&'static str> {
     let hints = [
         (
@@ -188,6 +188,10 @@ fn hint_by_text(text: &str) -> Option<&'static str> {
         (
             "Failed to read any data from stream",
             "check the application and the key in the RTMP address, and that the stream is published",
+        ),
+        (
+            "no known streams found",
+            "GStreamer leaves out a track that is shorter than a fifth of the file; convert it with: ffmpeg -i FILE -c copy NEW.mkv",
         ),
         (
             "failed to set passphrase",
