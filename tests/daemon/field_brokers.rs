@@ -180,7 +180,9 @@ fn broker_that_lacks_something_gets_all_events_without_it() {
     let sends: Broker = Box::new(|packet| match packet {
         Packet::Connect(_) => {
             let unasked = b"\x32\x08\0\x01x\0\x09\0hi\x34\x08\0\x01x\0\x0a\0hi";
-            Answer::Bytes([&connack(b"")[..], unasked].concat())
+            // With the delay of a will, which a message cannot have.
+            let delayed = b"\x30\x0a\0\x01x\x05\x18\0\0\0\x05h";
+            Answer::Bytes([&connack(b"")[..], unasked, delayed].concat())
         }
         _ => Answer::Usual,
     });
@@ -228,7 +230,12 @@ fn broker_that_lacks_something_gets_all_events_without_it() {
         ("nats-server#3369", refuses(is_5, b""), v311),
         ("emqx-rel#323", is_silent_on_5, v311),
         ("ministack#1398", refuses(is_5, b"\x20\x02\0\0"), v311),
-        ("emqx#135", sends, all),
+        ("emqx#135 vernemq#1883 NanoNNG#1624", sends, all),
+        (
+            "nanomq#1531 nanomq#1667: properties of a CONNECT",
+            has(b"\x17\x01\x1a\0\x01r", |_| false, closes),
+            all,
+        ),
         ("emqx#18919 full at first", is_full, all),
     ];
     std::thread::scope(|scope| {
