@@ -105,6 +105,8 @@ pub struct SourceReport {
     pub skipped: u64,
     /// Frames replaced by newer ones.
     pub dropped: u64,
+    /// Frames that came after their time, of a file that is played at a pace.
+    pub late: u64,
     /// Times that it was reopened.
     pub reconnects: u64,
 }

@@ -442,6 +442,7 @@ impl StatsCollector {
                     interval: self.batcher.interval(SourceId(index as u16)).0,
                     skipped: self.batcher.interval(SourceId(index as u16)).1,
                     dropped: self.batcher.dropped(SourceId(index as u16)),
+                    late: source.counters.late(),
                     reconnects: source.counters.reconnects(),
                 },
             )),

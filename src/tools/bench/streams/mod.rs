@@ -13,7 +13,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use jetwatch_nsys::report::{Finding, run_limit};
+use jetwatch_nsys::report::{Finding, trial_limit};
 use jetwatch_platform::Occupancy;
 use jetwatch_telemetry::{Latency, StopToken};
 
@@ -163,7 +163,7 @@ impl Runner<'_> {
             let occupancy = Option::<Occupancy>::deserialize(&document["run"]["occupancy"]);
             let counts = counts.context("the trial has written no counts")?;
             let late = counts.sum(|source| source.late);
-            let limit = run_limit(&document["run"], document.get("meta"), late);
+            let limit = trial_limit(&document["run"], document.get("meta"), late);
             Ok((counts, occupancy.unwrap_or_default(), limit))
         });
         // What a trial says that was stopped in its middle is about the stop.

@@ -152,8 +152,11 @@ impl Finding {
     /// How well it says why a run does not keep up, best first; `None`: it says something else.
     pub(crate) fn limit_rank(&self) -> Option<u8> {
         match self.rule {
-            "nearest_limit" => Some(2),
-            "crops_dropped" if self.stage.is_none() => Some(1),
+            "nearest_limit" => Some(3),
+            "crops_dropped" if self.stage.is_none() => Some(2),
+            "frames_late" => Some(1),
+            // The pace of cameras limits nothing.
+            "waits_for_sources" => None,
             _ if self.stage.is_some() || self.is_of(CONDITIONS) => Some(0),
             _ => None,
         }

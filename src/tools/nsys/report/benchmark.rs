@@ -267,32 +267,14 @@ pub fn run_findings(run: &Value, meta: Option<&Value>) -> Vec<Finding> {
     advise(&CaptureMetrics::from_run(run, meta.unwrap_or(&Value::Null)))
 }
 
-/// What limits a run that did not keep up, and gave `late` frames too late; `None` where it is unknown.
+/// What limits a trial of streams that did not keep up, and gave `late` frames too late; `None` where it is unknown.
 #[must_use]
-pub fn run_limit(run: &Value, meta: Option<&Value>, late: u64) -> Option<Finding> {
-    let metrics = CaptureMetrics::from_run(run, meta.unwrap_or(&Value::Null));
+pub fn trial_limit(run: &Value, meta: Option<&Value>, late: u64) -> Option<Finding> {
+    let mut metrics = CaptureMetrics::from_run(run, meta.unwrap_or(&Value::Null));
+    metrics.run.late_in_trial = Some(late);
     let findings = advise(&metrics).into_iter();
     let known = findings.filter_map(|finding| Some((finding.limit_rank()?, finding)));
-    let (_, mut limit) = known.min_by_key(|(rank, _)| *rank)?;
-    if limit.stage != Some(Stage::Input.name()) {
-        return Some(limit);
-    }
-    if late > 0 {
-        limit.text = format!("decoding: {late} frames could not be given in time");
-        limit.keys = vec!["sources[].decoder", "sources[].decoder_threads"];
-    } else {
-        // Frames come at the pace of cameras, so waits for them limit nothing.
-        let waits = metrics.shares[Stage::Batch as usize] * 100.0;
-        limit = Finding {
-            rule: "nearest_limit",
-            text: "no stage is at its limit; frames that come at the same moment may have caused the drops".to_owned(),
-            evidence: format!("{waits:.0} % of the detectors' time went into waiting for frames"),
-            advice: "give the detectors less to do",
-            keys: vec!["detector.interval", "detector.model", "detector.precision", "sources[].max_fps"],
-            stage: None,
-        };
-    }
-    Some(limit)
+    Some(known.min_by_key(|(rank, _)| *rank)?.1)
 }
 
 /// Every object with a time is a range. The error names a time that is not a number.

@@ -16,8 +16,6 @@ use super::stages::DETECTOR_STAGES;
 use super::tables::{AnalysisContext, BusyTimes, is_pageable_async, is_sync_copy};
 
 pub(super) use self::async_stages::{Rendering, SecondaryBatches};
-#[cfg(test)]
-pub(super) use self::run_notes::SourceNotes;
 pub(super) use self::run_notes::{NetworkNotes, RunNotes, StageNotes};
 
 /// Numbers of one capture. Shares are 0 to 1.

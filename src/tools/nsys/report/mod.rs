@@ -35,7 +35,7 @@ pub use advice::Finding;
 pub use analysis::{
     ALL_TABLES, Analysis, Plots, Request, VERDICT, analyze, analyze_measurement, table_names,
 };
-pub use benchmark::{run_findings, run_limit};
+pub use benchmark::{run_findings, trial_limit};
 pub use error::ReportError;
 pub use html::page;
 pub use input_files::{find_reports, titles};

@@ -2,13 +2,27 @@
 //! Rules about the machine that a run had: how much of the CPU was its own, quotas, cores, throttling, waits for memory and disks.
 //! They come before those about stages, since times of a disturbed run say little about the pipeline.
 
+use jetwatch_platform::Occupancy;
+use jetwatch_telemetry::Stage;
+
+use super::rules::is_infer_limit;
 use super::{Cause, Rule, percent, rule};
+use crate::report::metrics::CaptureMetrics;
 
 /// Share of the time in which programs wait for memory from which it is reported.
 const MEMORY_PRESSURE: f64 = 0.1;
 
 /// The same for reading and writing.
 const IO_PRESSURE: f64 = 0.5;
+
+/// Who used the CPU where this program alone fills all cores, and that is not the network's doing.
+pub(super) fn full_cpu(metrics: &CaptureMetrics) -> Option<&Occupancy> {
+    let found = metrics.run.occupancy.as_ref()?;
+    let is_own = !found.is_disturbed() && !found.is_held_by_quota();
+    let is_full = !found.has_idle_core() && found.allowed_cores == found.cores;
+    let is_other = metrics.limit.is_some() && !is_infer_limit(metrics);
+    (is_own && is_full && is_other).then_some(found)
+}
 
 /// Rules about the machine.
 #[rustfmt::skip]
@@ -42,6 +56,16 @@ pub(super) const CONDITIONS: &[Rule] = &[
                 "{} of {} cores are allowed by its affinity or its cpuset; it used {:.2} of them, and {:.2} were idle",
                 found.allowed_cores, found.cores, found.own_cores, found.idle_cores()
             ))
+        })),
+    rule("cpu_full", &Stage::ALL,
+        "give the cores less to do: decode in hardware, scale on the VIC, skip frames, or let the cameras send fewer or smaller images; more threads or workers do not help",
+        "sources[].decoder sources[].scaling sources[].max_fps detector.interval sources[].uri",
+        Cause::Found("the CPU is full, and the network is not the limit", |metrics| {
+            let found = full_cpu(metrics)?;
+            let waits = found.core_wait.map_or_else(String::new, |share| {
+                format!("; threads that could run waited for a core for {} of the time", percent(share))
+            });
+            Some(format!("this program used {:.2} of {} cores{waits}", found.own_cores, found.cores))
         })),
     rule("throttled", &[], "cool it, give it more power, or choose a power mode that it can hold; see `jetwatch tune status`", "tune",
         Cause::Found("the machine was throttled: its clocks were lower than its settings say", |metrics| {

@@ -3,6 +3,7 @@
 
 use jetwatch_telemetry::Stage;
 
+use super::conditions::full_cpu;
 use super::{Cause, Finding, Rule, percent, rule, split};
 use crate::report::critical_path::InputKind;
 use crate::report::metrics::{CaptureMetrics, UnitLoads};
@@ -113,8 +114,8 @@ fn waits_for_frames(metrics: &CaptureMetrics) -> String {
 #[rustfmt::skip]
 pub(super) const LIMITS: &[Rule] = &[
     limit("waits_for_sources", StageLimit {
-            // What is lost is the limit then.
-            applies: |metrics| metrics.input != InputKind::File && !metrics.run.loses(),
+            // What is lost is the limit then, or that the cores are full.
+            applies: |metrics| metrics.input != InputKind::File && !metrics.run.loses() && !metrics.run.drops_frames() && metrics.run.late() == 0 && full_cpu(metrics).is_none(),
             more: Some(|metrics| {
                 let waits = format!("{} of the detectors' time went into waiting for frames", waits_for_frames(metrics));
                 match metrics.run.describe_latency() {
@@ -167,6 +168,19 @@ pub(super) const LIMITS: &[Rule] = &[
 /// The stage that limits the pipeline where no rule says why.
 pub(super) fn nearest(metrics: &CaptureMetrics) -> Option<Finding> {
     let limit = metrics.limit?;
+    // Frames come at the pace of cameras, so that the wait for them limits nothing.
+    if limit.stage == Stage::Input && metrics.input != InputKind::File && metrics.run.drops_frames()
+    {
+        let waits = waits_for_frames(metrics);
+        return Some(Finding {
+            rule: "nearest_limit",
+            text: "no stage is at its limit; frames that come at the same moment may have caused the drops".to_owned(),
+            evidence: format!("{waits} of the detectors' time went into waiting for frames"),
+            advice: "give the detectors less to do",
+            keys: split("detector.interval detector.model detector.precision sources[].max_fps"),
+            stage: None,
+        });
+    }
     Some(Finding {
         rule: "nearest_limit",
         text: format!(

@@ -128,6 +128,13 @@ pub(super) const LOSSES: &[Rule] = &[
                 format!("newer frames replaced {} of {all} ({}){most}", run.dropped, percent(run.dropped as f64 / all as f64))
             })
         })),
+    rule("frames_late", &[Stage::Input], "decode in hardware, give the decoder more threads, or play the file more slowly",
+        "sources[].decoder sources[].decoder_threads sources[].playback_fps",
+        Cause::Varies(|metrics| {
+            let late = Some(metrics.run.late()).filter(|late| *late > 0)?;
+            let text = format!("decoding: {late} frames could not be given in time");
+            Some((text, "a file that is played at a pace was behind it".to_owned()))
+        })),
     rule("crops_dropped", &[Stage::Secondary], SECONDARY_ADVICE, SECONDARY_KEYS,
         Cause::Varies(|metrics| {
             let networks = metrics.run.secondary.iter().filter(|network| network.drops());

@@ -140,7 +140,8 @@ pub(super) const OTHERS: &[Rule] = &[
     extras::WITHOUT_CROP,
 ];
 
-fn is_infer_limit(metrics: &CaptureMetrics) -> bool {
+/// Whether the network is the limit.
+pub(super) fn is_infer_limit(metrics: &CaptureMetrics) -> bool {
     limits::evidence(metrics, &[Stage::Infer]).is_some()
         || is_detector_limit(metrics) && metrics.shares[Stage::Infer as usize] >= BOTTLENECK
 }

@@ -33,6 +33,9 @@ pub(crate) struct RunNotes {
     pub secondary: Vec<NetworkNotes>,
     pub stages: Vec<StageNotes>,
     pub recording: RecordingNotes,
+    /// Of a trial of streams, in which each lost frame counts, the frames that came late.
+    #[serde(skip)]
+    pub late_in_trial: Option<u64>,
 }
 
 /// The recording.
@@ -51,6 +54,7 @@ pub(crate) struct SourceNotes {
     pub live: bool,
     pub detected: u64,
     pub dropped: u64,
+    pub late: u64,
 }
 
 /// One secondary network: of a run, or its mean over the runs of a series.
@@ -109,7 +113,19 @@ impl RunNotes {
 
     /// Whether sources brought noticeably more frames than were taken.
     pub(crate) fn drops_frames(&self) -> bool {
-        self.dropped as f64 > (self.frames + self.dropped) as f64 * NOTICEABLE
+        self.is_noticeable(self.dropped)
+    }
+
+    /// Frames that files which are played at a pace gave too late, where they are noticeably many; zero otherwise.
+    pub(crate) fn late(&self) -> u64 {
+        let late = self.sources.iter().map(|source| source.late).sum();
+        let late = self.late_in_trial.unwrap_or(late);
+        if self.is_noticeable(late) { late } else { 0 }
+    }
+
+    fn is_noticeable(&self, lost: u64) -> bool {
+        let all = (self.frames + self.dropped) as f64;
+        lost as f64 > all * self.late_in_trial.map_or(NOTICEABLE, |_| 0.0)
     }
 
     /// A number of a stage; zero where the stage did not run.
