@@ -80,6 +80,8 @@ pub struct Analysis {
     pub tables: Vec<Table>,
     /// The findings of the verdict as text; `None` without stages of jetwatch.
     pub verdict: Option<Vec<String>>,
+    /// The same by their parts; empty for a series, whose verdict has none.
+    pub(crate) findings: Vec<Finding>,
     /// Length of the warm-up that the verdict leaves out, in ns; zero where it leaves out none.
     pub warmup_ns: i64,
     /// Summary for comparisons.
@@ -137,31 +139,38 @@ pub fn analyze_measurement(
     document: &Value,
     title: &str,
 ) -> Result<Analysis, ReportError> {
-    let of = |summary: ReportSummary, tables, verdict, series| Analysis {
+    let of = |summary: ReportSummary, tables| Analysis {
         title: title.to_owned(),
         version: summary.version.clone(),
         tables,
-        verdict,
         summary,
-        series,
         ..Analysis::default()
     };
     if let Some(series) = Series::parse(path, document)? {
         let findings = Some(series.findings.clone()).filter(|findings| !findings.is_empty());
-        let (summary, tables) = (series.summary(title), series.tables.clone());
-        return Ok(of(summary, tables, findings, Some(series)));
+        return Ok(Analysis {
+            verdict: findings,
+            series: Some(series.clone()),
+            ..of(series.summary(title), series.tables)
+        });
     }
     if let Some(layers) = Layers::parse(path, document)? {
         let tables = layers.tables();
-        return Ok(of(layers.summary(title), tables, None, None));
+        return Ok(of(layers.summary(title), tables));
     }
     let benchmark = Benchmark::parse(path, document)?;
     let mut tables = benchmark.tables();
-    let findings = benchmark.findings.as_deref();
-    tables.extend(findings.filter(|all| !all.is_empty()).map(advice_table));
-    let words = |all: &[Finding]| all.iter().map(|f| f.to_text()).collect();
-    let verdict = findings.map(words);
-    Ok(of(benchmark.summary(title), tables, verdict, None))
+    let findings = benchmark.findings.clone();
+    tables.extend((findings.iter().filter(|all| !all.is_empty())).map(|all| advice_table(all)));
+    Ok(Analysis {
+        verdict: findings.as_deref().map(in_words),
+        findings: findings.unwrap_or_default(),
+        ..of(benchmark.summary(title), tables)
+    })
+}
+
+fn in_words(findings: &[Finding]) -> Vec<String> {
+    findings.iter().map(Finding::to_text).collect()
 }
 
 fn analyze_export(
@@ -243,7 +252,8 @@ fn analyze_export(
         title: title.to_owned(),
         version: capture.version.clone(),
         tables,
-        verdict: is_ours.then(|| findings.iter().map(|finding| finding.to_text()).collect()),
+        verdict: is_ours.then(|| in_words(&findings)),
+        findings,
         warmup_ns: evidence.warmup_ns,
         summary,
         plot,

@@ -19,6 +19,7 @@ pub fn page(analyses: &[Analysis], compared: &[Table], warnings: &[String]) -> S
             "title": analysis.title,
             "version": analysis.version,
             "verdict": analysis.verdict,
+            "findings": analysis.findings,
             "bars": bars.collect::<Vec<_>>(),
             "plot": analysis.plot,
             "series": analysis.series.as_ref().map(Series::plot),

@@ -27,6 +27,24 @@ function numeric(cell) {
   return found ? Number(found[1]) * FACTORS[found[2] || ""] : null;
 }
 
+// What the words of a table mean; said below it where it has them.
+const TERMS = {
+  "Share of Threads": "part of the time of all threads that run the stage",
+  "Stay Avg": "mean time of an image in the elements of the stage, its waits included",
+  "GPU Time": "from the begin of the first work on the GPU to the end of the last, of each instance",
+  "Idle Before": "time in which its threads had nothing to do before it",
+  "Critical Path": "part of the chain of work and waits that the last result had to wait for: only what is on it makes the pipeline slower",
+  "Waiting on Path": "waits on that chain",
+  Style: "PushPop: begun and ended on one thread; StartEnd: ended by a handle, on any thread",
+  "Proj Avg": "mean time on the GPU of the work that was started within the range",
+  StdDev: "standard deviation",
+  Excess: "time of the slow instances beyond the median",
+  "CPU Per Frame": "CPU time of the whole program, which other programs hardly change",
+  "CPU of Others": "part of the allowed cores that other programs took",
+  "95 % From": "lower end of the interval in which the true value is with 95 % confidence",
+  Gained: "speed divided by that of the step before",
+};
+
 // A click on a head sorts by that column, the largest first; another click turns the order around. Columns without any value
 // are left out.
 function table(shown) {
@@ -54,6 +72,8 @@ function table(shown) {
   });
   fill(shown.rows);
   const more = shown.more ? [make("p", { class: "hint" }, `and ${shown.more} more rows`)] : [];
+  const terms = columns.map((at) => shown.heads[at]).filter((head) => TERMS[head]);
+  if (terms.length) more.push(make("p", { class: "hint" }, terms.map((head) => `${head}: ${TERMS[head]}`).join(". ") + "."));
   const grid = make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body);
   return make("details", { open: "" }, make("summary", {}, shown.title), make("div", { class: "scroll" }, grid), ...more);
 }
@@ -62,6 +82,63 @@ function table(shown) {
 const ruler = document.createElement("canvas").getContext("2d");
 ruler.font = "12px system-ui, sans-serif";
 const widthOf = (text) => Math.ceil(ruler.measureText(text).width);
+const widest = (texts) => Math.max(0, ...texts.map(widthOf));
+
+// A text in a drawing. One that is wider than `most` is cut; the whole stands in its title.
+function label(text, most, attributes) {
+  let shown = text;
+  while (shown.length > 1 && widthOf(shown) > most) shown = shown.slice(0, shown.endsWith("…") ? -2 : -1) + "…";
+  const element = make("text", attributes, shown);
+  if (shown !== text) element.append(make("title", {}, text));
+  return element;
+}
+
+// A drawing as wide as the page, made again when that changes, so that its texts keep their size. `draw` gets the drawing and its
+// width, and returns its height.
+function drawing(name, draw) {
+  const frame = make("div", { class: "drawing" });
+  let width = 0;
+  new ResizeObserver(() => {
+    if (!frame.clientWidth || frame.clientWidth === width) return;
+    width = frame.clientWidth;
+    const svg = make("svg", { role: "img", "aria-label": name, width });
+    svg.setAttribute("height", draw(svg, width));
+    frame.replaceChildren(svg);
+  }).observe(frame);
+  return frame;
+}
+
+// Names stand beside their rows, or above them on a narrow page.
+const NARROW = 640;
+
+// Bars, several for each name, with a text behind each.
+function barChart(name, groups) {
+  const longest = Math.max(1e-9, ...groups.flatMap((group) => group.bars.map((bar) => bar.value)));
+  return drawing(name, (svg, width) => {
+    const isNarrow = width < NARROW, row = 14;
+    const left = isNarrow ? 0 : Math.min(width * 0.4, 16 + widest(groups.map((group) => group.name)));
+    const right = Math.min(width * 0.6, 12 + widest(groups.flatMap((group) => group.bars.map((bar) => bar.text))));
+    let y = 4;
+    for (const group of groups) {
+      svg.append(label(group.name, isNarrow ? width : left - 8, { x: isNarrow ? 0 : left - 8, y: y + 11, "text-anchor": isNarrow ? "start" : "end" }));
+      if (isNarrow) y += row + 2;
+      for (const bar of group.bars) {
+        const length = Math.max(1, (bar.value / longest) * (width - left - right));
+        svg.append(make("rect", { x: left, y, width: length, height: row - 3, class: bar.what }), label(bar.text, right - 8, { x: left + length + 6, y: y + 10, class: "faint" }));
+        y += row;
+      }
+      y += 12;
+    }
+    return y;
+  });
+}
+
+// Lines at 0, 50 and 100 % of `top`, each with its share; `y` places a share of 0 to 1.
+function shareLines(svg, left, width, y, text) {
+  for (const share of [0, 0.5, 1]) {
+    svg.append(make("line", { x1: left, x2: width, y1: y(share), y2: y(share), class: "grid" }), make("text", { x: left - 6, y: y(share) + 4, "text-anchor": "end", class: "faint" }, text(share)));
+  }
+}
 
 // Mean times of the ranges that take most, CPU above GPU, for each report.
 function bars(reports) {
@@ -69,115 +146,98 @@ function bars(reports) {
   for (const report of reports) for (const bar of report.bars) totals.set(bar.name, Math.max(totals.get(bar.name) || 0, bar.total));
   const names = [...totals].sort((a, b) => b[1] - a[1]).slice(0, 16).map((entry) => entry[0]);
   if (!names.length) return "";
-  const find = (report, name) => report.bars.find((bar) => bar.name === name);
-  const values = (bar) => [["cpu", bar.cpu], ["gpu", bar.gpu]].filter((entry) => entry[1] !== null);
   const text = (report, what, value) => `${time(value)} ${what.toUpperCase()}${reports.length > 1 ? " " + report.title : ""}`;
-  const drawn = names.map((name) => reports.map((report) => [report, find(report, name)]).filter((entry) => entry[1]).flatMap(([report, bar]) => values(bar).map(([what, value]) => ({ what, value, label: text(report, what, value) }))));
-  const longest = Math.max(1, ...drawn.flat().map((bar) => bar.value));
-  // The drawing is as wide as its labels need; a wider one than the page scrolls.
-  const row = 14, gap = 12, left = 16 + Math.max(...names.map(widthOf)), right = 16 + Math.max(...drawn.flat().map((bar) => widthOf(bar.label)));
-  const width = Math.max(1180, left + 420 + right);
-  const svg = make("svg", { role: "img", "aria-label": "Mean time of each range" });
-  let y = 4;
-  names.forEach((name, at) => {
-    svg.append(make("text", { x: left - 8, y: y + 11, "text-anchor": "end" }, name));
-    for (const bar of drawn[at]) {
-      const length = Math.max(1, (bar.value / longest) * (width - left - right));
-      svg.append(make("rect", { x: left, y, width: length, height: row - 3, class: bar.what }));
-      svg.append(make("text", { x: left + length + 6, y: y + 10, class: "faint" }, bar.label));
-      y += row;
-    }
-    y += gap;
-  });
-  svg.setAttribute("viewBox", `0 0 ${width} ${y}`);
-  svg.setAttribute("width", width);
-  svg.setAttribute("height", y);
+  const groups = names.map((name) => ({ name, bars: reports.flatMap((report) => {
+    const found = report.bars.find((bar) => bar.name === name);
+    const values = found ? [["cpu", found.cpu], ["gpu", found.gpu]].filter((entry) => entry[1] !== null) : [];
+    return values.map(([what, value]) => ({ what, value, text: text(report, what, value) }));
+  }) }));
   const isUnmeasured = reports.some((report) => report.not_measured.some((text) => text.startsWith("GPU: ")));
-  const hasGpu = drawn.flat().some((bar) => bar.what === "gpu");
-  const keys = make("p", { class: "hint" }, "Mean time of an instance: ", make("span", { class: "key", style: "color: var(--cpu)" }, "CPU"), hasGpu ? make("span", { class: "key", style: "color: var(--gpu)" }, "GPU, projected") : isUnmeasured ? "; GPU: not measured" : "");
-  return make("div", {}, make("h3", {}, "Ranges"), keys, make("div", { class: "scroll" }, svg));
+  const hasGpu = groups.some((group) => group.bars.some((bar) => bar.what === "gpu"));
+  const keys = make("p", { class: "hint" }, "Mean time of an instance, the range with the most time in all first: ", make("span", { class: "key cpu" }, "CPU: from its begin to its end"), hasGpu ? make("span", { class: "key gpu" }, "GPU: from the begin of its first work there to the end of the last") : isUnmeasured ? "; GPU: not measured" : "");
+  return make("div", {}, make("h3", {}, "Ranges"), keys, barChart("Mean time of each range", groups));
 }
 
 // Frames per second of the points of a series, as bars; and drops against streams, as a line.
 function series(plot) {
   const drawn = [];
   if (plot.bars.length) {
-    const left = 300, width = 1180, row = 24;
-    const longest = Math.max(...plot.bars.map((bar) => bar.value), 1e-9);
-    const svg = make("svg", { viewBox: `0 0 ${width} ${plot.bars.length * row + 4}`, width: "100%", role: "img", "aria-label": "Frames per second" });
-    plot.bars.forEach((bar, number) => {
-      const y = 4 + number * row, length = Math.max(1, (bar.value / longest) * (width - left - 140));
-      const label = make("text", { x: left - 8, y: y + 14, "text-anchor": "end" }, bar.name.length > 42 ? bar.name.slice(0, 41) + "…" : bar.name);
-      label.append(make("title", {}, bar.name));
-      svg.append(label, make("rect", { x: left, y, width: length, height: row - 6, class: "cpu" }), make("text", { x: left + length + 6, y: y + 14, class: "faint" }, bar.text));
-    });
-    drawn.push(make("div", {}, make("h3", {}, "Frames per second"), make("div", { class: "scroll" }, svg)));
+    const groups = plot.bars.map((bar) => ({ name: bar.name, bars: [{ what: "cpu", value: bar.value, text: bar.text }] }));
+    drawn.push(make("div", {}, make("h3", {}, "Frames per second"), barChart("Frames per second", groups)));
   }
   if (plot.drops.length > 1) {
-    const width = 1180, height = 200, left = 56;
     const most = Math.max(...plot.drops.map((point) => point.x)), top = Math.max(1, ...plot.drops.map((point) => point.y));
-    const x = (value) => left + (value / most) * (width - left - 20), y = (value) => 8 + (1 - value / top) * (height - 8);
-    const svg = make("svg", { viewBox: `0 0 ${width} ${height + 28}`, width: "100%", role: "img", "aria-label": "Drops against streams" });
-    for (const share of [0, 0.5, 1]) {
-      svg.append(make("line", { x1: left, x2: width, y1: y(share * top), y2: y(share * top), class: "grid" }));
-      svg.append(make("text", { x: left - 6, y: y(share * top) + 4, "text-anchor": "end", class: "faint" }, `${(share * top).toFixed(1)} %`));
-    }
-    svg.append(make("path", { class: "curve", d: plot.drops.map((point, at) => `${at ? "L" : "M"}${x(point.x)} ${y(point.y)}`).join("") }));
-    for (const point of plot.drops) {
-      const mark = make("rect", { x: x(point.x) - 4, y: y(point.y) - 4, width: 8, height: 8, class: "cpu" });
-      mark.append(make("title", {}, `${point.x} streams: ${point.y.toFixed(2)} %`));
-      svg.append(mark, make("text", { x: x(point.x), y: height + 20, "text-anchor": "middle", class: "faint" }, String(point.x)));
-    }
-    drawn.push(make("div", {}, make("h3", {}, "Frames dropped or late, against streams"), make("div", { class: "scroll" }, svg)));
+    const curve = drawing("Drops against streams", (svg, width) => {
+      const height = 200, left = 56;
+      const x = (value) => left + (value / most) * (width - left - 20), y = (value) => 8 + (1 - value / top) * (height - 8);
+      shareLines(svg, left, width, (share) => y(share * top), (share) => `${(share * top).toFixed(1)} %`);
+      svg.append(make("path", { class: "curve", d: plot.drops.map((point, at) => `${at ? "L" : "M"}${x(point.x)} ${y(point.y)}`).join("") }));
+      let free = 0;
+      for (const point of plot.drops) {
+        const mark = make("rect", { x: x(point.x) - 4, y: y(point.y) - 4, width: 8, height: 8, class: "cpu" });
+        mark.append(make("title", {}, `${point.x} streams: ${point.y.toFixed(2)} %`));
+        svg.append(mark);
+        const half = widthOf(String(point.x)) / 2;
+        if (x(point.x) - half < free) continue;
+        free = x(point.x) + half + 6;
+        svg.append(make("text", { x: x(point.x), y: height + 20, "text-anchor": "middle", class: "faint" }, String(point.x)));
+      }
+      return height + 28;
+    });
+    drawn.push(make("div", {}, make("h3", {}, "Frames dropped or late, against the number of streams"), curve));
   }
   return drawn;
 }
 
 function utilization(plot) {
   return plot.gpus.map((gpu) => {
-    const width = 1180, height = 120, count = gpu.shares.length;
-    const svg = make("svg", { viewBox: `0 0 ${width} ${height + 24}`, width: "100%", role: "img", "aria-label": "GPU utilization" });
-    for (const share of [0, 0.5, 1]) {
-      const y = 6 + (1 - share) * (height - 6);
-      svg.append(make("line", { x1: 48, x2: width, y1: y, y2: y, class: "grid" }));
-      svg.append(make("text", { x: 40, y: y + 4, "text-anchor": "end", class: "faint" }, `${share * 100} %`));
-    }
-    const x = (at) => 48 + (at / count) * (width - 48);
-    const steps = gpu.shares.map((share, at) => { const y = 6 + (1 - share) * (height - 6); return `L${x(at)} ${y}L${x(at + 1)} ${y}`; });
-    svg.append(make("path", { class: "area", d: `M48 ${height}${steps.join("")}L${width} ${height}Z` }));
-    for (const part of [0, 0.25, 0.5, 0.75, 1]) {
-      const anchor = part === 0 ? "start" : part === 1 ? "end" : "middle";
-      svg.append(make("text", { x: 48 + part * (width - 48), y: height + 18, "text-anchor": anchor, class: "faint" }, time(plot.start + part * plot.length)));
-    }
+    const count = gpu.shares.length;
+    const chart = drawing("GPU utilization", (svg, width) => {
+      const height = 120, left = 48;
+      const y = (share) => 6 + (1 - share) * (height - 6), x = (at) => left + (at / count) * (width - left);
+      shareLines(svg, left, width, y, (share) => `${share * 100} %`);
+      const steps = gpu.shares.map((share, at) => `L${x(at)} ${y(share)}L${x(at + 1)} ${y(share)}`);
+      svg.append(make("path", { class: "area", d: `M${left} ${height}${steps.join("")}L${width} ${height}Z` }));
+      for (const part of width < NARROW ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]) {
+        const anchor = part === 0 ? "start" : part === 1 ? "end" : "middle";
+        svg.append(make("text", { x: left + part * (width - left), y: height + 18, "text-anchor": anchor, class: "faint" }, time(plot.start + part * plot.length)));
+      }
+      return height + 24;
+    });
     const mean = gpu.shares.reduce((sum, share) => sum + share, 0) / Math.max(1, count);
-    return make("div", {}, make("h3", {}, `Utilization of ${gpu.title}: ${(mean * 100).toFixed(1)} %`), svg);
+    return make("div", {}, make("h3", {}, `Utilization of ${gpu.title}: ${(mean * 100).toFixed(1)} %`), make("p", { class: "hint" }, "Share of the time in which it did any work, over the time of the report"), chart);
   });
 }
 
 // Utilization of every GPU of every report as one map: a row each, over the length of its report.
 function heatMap(reports) {
-  const rows = reports.flatMap((report) => (report.plot ? report.plot.gpus : []).map((gpu) => ({ report, gpu, name: `${report.title}: ${gpu.title}` })));
-  if (rows.length < 2) return "";
-  const left = 240, width = 1180, row = 18, parts = 120, right = 150;
-  const svg = make("svg", { role: "img", "aria-label": "GPU utilization of all reports" });
-  rows.forEach(({ report, gpu, name }, number) => {
-    const y = 4 + number * row, each = gpu.shares.length / parts, step = (width - left - right) / parts;
-    const label = make("text", { x: left - 8, y: y + 12, "text-anchor": "end" }, name.length > 34 ? name.slice(0, 33) + "…" : name);
-    label.append(make("title", {}, name));
-    svg.append(label);
-    for (let part = 0; part < parts; part += 1) {
-      const shares = gpu.shares.slice(Math.floor(part * each), Math.max(Math.floor((part + 1) * each), Math.floor(part * each) + 1));
-      const share = shares.reduce((sum, value) => sum + value, 0) / Math.max(1, shares.length);
-      const cell = make("rect", { x: left + part * step, y, width: step + 0.3, height: row - 3, class: "heat", "fill-opacity": (0.06 + 0.94 * share).toFixed(3) });
-      cell.append(make("title", {}, `${name}: ${(share * 100).toFixed(0)} % at ${time(report.plot.start + (part / parts) * report.plot.length)}`));
-      svg.append(cell);
-    }
+  const rows = reports.flatMap((report) => (report.plot ? report.plot.gpus : []).map((gpu) => {
     const mean = gpu.shares.reduce((sum, value) => sum + value, 0) / Math.max(1, gpu.shares.length);
-    svg.append(make("text", { x: width - right + 6, y: y + 12, class: "faint" }, `${(mean * 100).toFixed(1)} % of ${time(report.plot.length)}`));
+    return { report, gpu, name: `${report.title}: ${gpu.title}`, text: `${(mean * 100).toFixed(1)} % of ${time(report.plot.length)}` };
+  }));
+  if (rows.length < 2) return "";
+  const map = drawing("GPU utilization of all reports", (svg, width) => {
+    const isNarrow = width < NARROW, row = 18, parts = 120;
+    const left = isNarrow ? 0 : Math.min(width * 0.4, 16 + widest(rows.map((entry) => entry.name)));
+    const right = 12 + widest(rows.map((entry) => entry.text));
+    let y = 4;
+    for (const { report, gpu, name, text } of rows) {
+      svg.append(label(name, isNarrow ? width : left - 8, { x: isNarrow ? 0 : left - 8, y: y + 12, "text-anchor": isNarrow ? "start" : "end" }));
+      if (isNarrow) y += row;
+      const each = gpu.shares.length / parts, step = (width - left - right) / parts;
+      for (let part = 0; part < parts; part += 1) {
+        const shares = gpu.shares.slice(Math.floor(part * each), Math.max(Math.floor((part + 1) * each), Math.floor(part * each) + 1));
+        const share = shares.reduce((sum, value) => sum + value, 0) / Math.max(1, shares.length);
+        const cell = make("rect", { x: left + part * step, y, width: step + 0.3, height: row - 3, class: "heat", "fill-opacity": (0.06 + 0.94 * share).toFixed(3) });
+        cell.append(make("title", {}, `${name}: ${(share * 100).toFixed(0)} % at ${time(report.plot.start + (part / parts) * report.plot.length)}`));
+        svg.append(cell);
+      }
+      svg.append(make("text", { x: width - right + 6, y: y + 12, class: "faint" }, text));
+      y += row;
+    }
+    return y + 4;
   });
-  svg.setAttribute("viewBox", `0 0 ${width} ${rows.length * row + 8}`);
-  svg.setAttribute("width", "100%");
-  return make("div", {}, make("h3", {}, "GPU utilization of all reports, each from its begin to its end: darker is busier"), make("div", { class: "scroll" }, svg));
+  return make("div", {}, make("h3", {}, "GPU utilization of all reports, each from its begin to its end: darker is busier"), map);
 }
 
 // Times of even ticks in a view: multiples of 1, 2 or 5 times a power of ten, at most about `most` of them.
@@ -330,20 +390,32 @@ function timeline(plot) {
   return make("div", {}, make("h3", {}, "Timeline"), controls, filters, canvas, tip, picker);
 }
 
-page.append(make("h1", {}, "jetwatch report"));
-for (const warning of data.warnings) page.append(make("p", { class: "finding" }, warning));
-// Which report is the fastest stands before the details.
-const isFirst = (shown) => ["slowest", "throughput"].includes(shown.name);
-for (const shown of data.compared.filter(isFirst)) page.append(table(shown));
-if (data.reports.length > 1) {
-  page.append(bars(data.reports), heatMap(data.reports));
+// A finding: what was found, what to do, then why. Sentences of a series have their first line as heading.
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.:!?]$/.test(text) ? "" : ".");
+function finding({ text, advice, evidence, keys }) {
+  const named = keys.length ? [make("p", { class: "hint" }, `Keys: ${keys.join(", ")}`)] : [];
+  return make("div", { class: "finding" }, make("h3", {}, text.charAt(0).toUpperCase() + text.slice(1)), make("p", {}, sentence(advice)), make("p", {}, `Why: ${evidence}.`), ...named);
 }
-for (const shown of data.compared) if (!isFirst(shown)) page.append(table(shown));
+function plain(text) {
+  const lines = text.trim().replace(", because ", "\nWhy: ").split("\n");
+  return make("div", { class: "finding" }, make("h3", {}, lines[0]), ...lines.slice(1).map((line) => make("p", {}, line)));
+}
+
+page.append(make("h1", {}, "jetwatch report"));
+for (const warning of data.warnings) page.append(plain(warning));
+// Which report is the fastest stands before the details; of one report, the verdict does.
+const isFirst = (shown) => ["slowest", "throughput"].includes(shown.name);
+const isSingle = data.reports.length === 1;
+if (!isSingle) {
+  for (const shown of data.compared.filter(isFirst)) page.append(table(shown));
+  page.append(bars(data.reports), heatMap(data.reports));
+  for (const shown of data.compared) if (!isFirst(shown)) page.append(table(shown));
+}
 for (const report of data.reports) {
   page.append(make("h2", {}, report.title), make("p", { class: "version" }, report.version));
-  for (const finding of report.verdict || []) page.append(make("p", { class: "finding" }, finding));
-  if (report.verdict && !report.verdict.length) page.append(make("p", { class: "finding" }, "No rule has anything to say: nothing stands out."));
-  if (data.reports.length === 1) page.append(bars([report]));
+  page.append(...(report.findings.length ? report.findings.map(finding) : (report.verdict || []).map(plain)));
+  if (report.verdict && !report.verdict.length) page.append(plain("No rule has anything to say: nothing stands out."));
+  if (isSingle) page.append(...data.compared.map(table), bars([report]));
   if (report.series) page.append(...series(report.series));
   if (report.not_measured.length) {
     const names = report.not_measured.map((text) => text.split(":")[0]).join(", ");
