@@ -52,15 +52,19 @@ struct TimedRange {
     outliers: Outliers,
 }
 
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[serde(default)]
 struct Statistics {
     mean: Option<f64>,
     median: Option<f64>,
     min: Option<f64>,
     max: Option<f64>,
+    #[serde(rename = "std")]
     deviation: Option<f64>,
     percentile_99: Option<f64>,
     count: Option<f64>,
+    /// The newer script counts the values as items.
+    total_items: Option<f64>,
 }
 
 impl Benchmark {
@@ -340,19 +344,11 @@ fn statistics(value: &Value) -> Option<Statistics> {
                 ..Statistics::default()
             })
         }
-        Value::Object(fields) => {
-            let number = |name: &str| fields.get(name).and_then(Value::as_f64);
-            number("mean")?;
-            Some(Statistics {
-                mean: number("mean"),
-                median: number("median"),
-                min: number("min"),
-                max: number("max"),
-                deviation: number("std"),
-                percentile_99: number("percentile_99"),
-                // The newer script counts the values as items.
-                count: number("count").or_else(|| number("total_items")),
-            })
+        Value::Object(_) => {
+            let found = Statistics::deserialize(value).ok();
+            let found = found.filter(|found| found.mean.is_some())?;
+            let count = found.count.or(found.total_items);
+            Some(Statistics { count, ..found })
         }
         Value::Null | Value::Bool(_) | Value::String(_) => None,
     }
@@ -412,27 +408,21 @@ fn throughput(document: &Value, levels: &[Level], ranges: &[TimedRange]) -> Opti
         .or_else(|| estimated.map(|rate| rate.scaled(fps / rate.per_second)));
     let of_level = ranges.iter().find(|range| range.path == DETECT);
     let gpu = number("gpu_ms_per_frame").or_else(|| of_level?.gpu_per_item);
-    Some(Throughput {
+    let mut throughput = Throughput {
         fps,
         rate,
         gpu_ns: gpu.map(|ms| ms * MS),
-        cpu_ns: number("cpu_ms_per_frame").map(|ms| ms * MS),
         joules: number("joules_per_frame"),
-        latency: Deserialize::deserialize(&speed["latency"]).unwrap_or_default(),
-        occupancy: Deserialize::deserialize(&speed["occupancy"]).unwrap_or_default(),
-    })
+        ..Throughput::default()
+    };
+    throughput.add_notes(speed);
+    Some(throughput)
 }
 
 /// What `meta` states about the work.
 fn workload(meta: &Value, ranges: &[TimedRange]) -> Workload {
-    let text = |name: &str| match &meta[name] {
-        Value::Null => None,
-        Value::String(text) => Some(text.clone()),
-        value => Some(value.to_string()),
-    };
     let settings = meta["settings"].as_array().into_iter().flatten();
     let mut settings = settings.filter_map(|pair| pair.as_str()?.split_once('='));
-    let varied = meta["varied"].as_object().into_iter().flatten();
     let is_size = |key: &str| ["batch_size", "detector.batch_size"].contains(&key);
     let set = settings.find(|(key, _)| is_size(key));
     let set = set.and_then(|(_, value)| value.parse().ok());
@@ -440,15 +430,12 @@ fn workload(meta: &Value, ranges: &[TimedRange]) -> Workload {
     let largest = detect
         .and_then(|range| range.most_items)
         .map(|items| items as u64);
-    Workload {
+    let mut workload = Workload {
         batch_size: meta["batch_size"].as_u64().or(set).or(largest),
-        config: text("config_hash").or_else(|| text("measured_by")),
-        base: text("base_hash"),
-        varied: varied
-            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-            .collect(),
         ..Workload::default()
-    }
+    };
+    workload.add_notes(meta);
+    workload
 }
 
 #[cfg(test)]

@@ -376,21 +376,37 @@ impl ReportSummary {
     /// Adds what `stats`, the statistics next to the report, say: what its series varies, its configuration, and the CPU time of
     /// a frame.
     pub(crate) fn add_profile_notes(&mut self, stats: &Value) {
-        let notes = &stats[PROFILE_KEY];
-        let text = |key: &str| notes[key].as_str().map(str::to_owned);
-        self.workload.config = text("config_hash");
-        self.workload.base = text("base_hash");
+        self.workload.add_notes(&stats[PROFILE_KEY]);
+        if let Some(throughput) = &mut self.throughput {
+            throughput.add_notes(stats);
+        }
+    }
+}
+
+impl Workload {
+    /// Adds the configuration, and what its series varies.
+    pub(super) fn add_notes(&mut self, notes: &Value) {
+        let text = |key: &str| match &notes[key] {
+            Value::Null => None,
+            Value::String(text) => Some(text.clone()),
+            value => Some(value.to_string()),
+        };
+        self.config = text("config_hash").or_else(|| text("measured_by"));
+        self.base = text("base_hash");
         let varied = notes["varied"].as_object().into_iter().flatten();
-        self.workload.varied = varied
+        self.varied = varied
             .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
             .collect();
-        let cpu_ms = stats["cpu_ms_per_frame"].as_f64();
-        if let Some(throughput) = &mut self.throughput {
-            throughput.cpu_ns = cpu_ms.map(|ms| ms * 1e6);
-            throughput.latency = Deserialize::deserialize(&stats["latency"]).unwrap_or_default();
-            throughput.occupancy =
-                Deserialize::deserialize(&stats["occupancy"]).unwrap_or_default();
-        }
+    }
+}
+
+impl Throughput {
+    /// Adds the CPU time of a frame, the latency, and who used the CPU.
+    pub(super) fn add_notes(&mut self, notes: &Value) {
+        let cpu_ms = notes["cpu_ms_per_frame"].as_f64();
+        self.cpu_ns = cpu_ms.map(|ms| ms * 1e6);
+        self.latency = Deserialize::deserialize(&notes["latency"]).unwrap_or_default();
+        self.occupancy = Deserialize::deserialize(&notes["occupancy"]).unwrap_or_default();
     }
 }
 
