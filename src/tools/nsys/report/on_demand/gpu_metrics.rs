@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::super::ReportError;
 use super::super::schema::{GPU_METRIC_NAMES, GPU_METRICS};
-use super::super::table::{Columns, Table};
+use super::super::table::Table;
 use super::AnalysisContext;
 
 /// Bits of a type that number the GPU.
@@ -41,15 +41,6 @@ impl Values {
     }
 }
 
-/// Adds the numbers of a metric.
-fn numbers<K>(table: Columns<'_, (K, Values)>) -> Columns<'_, (K, Values)> {
-    table
-        .plain("Avg", |(_, values)| values.sum as f64 / values.count as f64)
-        .plain("Min", |(_, values)| values.min)
-        .plain("Max", |(_, values)| values.max)
-        .plain("Samples", |(_, values)| values.count)
-}
-
 /// Calls `take` with the time, the metric and the value of each sample in the window.
 fn for_each_sample(
     data: &AnalysisContext<'_>,
@@ -81,44 +72,52 @@ fn names(data: &AnalysisContext<'_>) -> Result<impl Fn(&Key) -> String, ReportEr
 
 /// Over the whole window.
 pub(in crate::report) fn sum(data: &AnalysisContext<'_>) -> Result<Table, ReportError> {
-    let name = names(data)?;
-    let mut found: BTreeMap<Key, Values> = BTreeMap::new();
-    for_each_sample(data, |_, metric, value| {
-        found.entry(metric).or_insert(Values::NONE).add(value);
-    })?;
-    let rows: Vec<(Key, Values)> = found.into_iter().collect();
-    Ok(Table::of("gpu_metric_util_sum", "Metrics of GPUs", &rows)
-        .plain("GPU", |(metric, _)| metric.0)
-        .plain("Metric", |(metric, _)| name(metric))
-        .with(numbers)
-        .build())
+    table(data, "gpu_metric_util_sum", "Metrics of GPUs", None)
 }
 
 /// In equal parts of the time from the first sample to the last; parts without a sample are left out.
 pub(in crate::report) fn course(data: &AnalysisContext<'_>) -> Result<Table, ReportError> {
-    let name = names(data)?;
     let (mut first, mut last) = (i64::MAX, i64::MIN);
     for_each_sample(data, |at, _, _| {
         (first, last) = (first.min(at), last.max(at))
     })?;
     // So that the last sample lies in the last part.
     let width = (last.saturating_sub(first) / PARTS).max(0) + 1;
+    let title = "Metrics of GPUs in parts of the capture";
+    table(data, "gpu_metric_util", title, Some((first, width)))
+}
+
+/// A row for each metric, in each of the parts from the first time on, which are as long as the second says; `None`: in one part.
+fn table(
+    data: &AnalysisContext<'_>,
+    table: &'static str,
+    title: &str,
+    parts: Option<(i64, i64)>,
+) -> Result<Table, ReportError> {
+    let name = names(data)?;
     let mut found: BTreeMap<(Key, i64), Values> = BTreeMap::new();
     for_each_sample(data, |at, metric, value| {
-        let part = (at - first) / width;
-        found
-            .entry((metric, part))
-            .or_insert(Values::NONE)
-            .add(value);
+        let part = parts.map_or(0, |(first, width)| (at - first) / width);
+        let values = found.entry((metric, part)).or_insert(Values::NONE);
+        values.add(value);
     })?;
     let rows: Vec<((Key, i64), Values)> = found.into_iter().collect();
-    let title = "Metrics of GPUs in parts of the capture";
-    Ok(Table::of("gpu_metric_util", title, &rows)
-        .limit(data.rows)
+    let mut columns = Table::of(table, title, &rows);
+    if parts.is_some() {
+        columns = columns.limit(data.rows);
+    }
+    columns = columns
         .plain("GPU", |((metric, _), _)| metric.0)
-        .plain("Metric", |((metric, _), _)| name(metric))
-        .ns("Start", |((_, part), _)| first + part * width)
-        .ns("Duration", |_| width)
-        .with(numbers)
+        .plain("Metric", |((metric, _), _)| name(metric));
+    if let Some((first, width)) = parts {
+        columns = columns
+            .ns("Start", move |((_, part), _)| first + part * width)
+            .ns("Duration", move |_| width);
+    }
+    Ok(columns
+        .plain("Avg", |(_, values)| values.sum as f64 / values.count as f64)
+        .plain("Min", |(_, values)| values.min)
+        .plain("Max", |(_, values)| values.max)
+        .plain("Samples", |(_, values)| values.count)
         .build())
 }
