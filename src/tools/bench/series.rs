@@ -196,26 +196,22 @@ impl<'a> RunPlan<'a> {
         if self.rounds > 1 {
             folder.push(format!("run_{round}"));
         }
-        let documents = point.run(self.args, &folder, stop, command);
-        let detector = documents.as_ref().ok().and_then(|documents| {
-            let detector = documents.first()?["meta"]["versions"]["detector"].as_str();
-            detector.map(str::to_owned)
-        });
-        let first = documents.as_ref().ok().and_then(|all| all.first());
-        let machine = first.map_or(Value::Null, machine_of);
-        let cost = first.and_then(RunCost::of_run);
-        let secondary = documents.as_ref().map_or_else(
-            |_| Vec::new(),
-            |documents| secondary_results(documents.iter()),
-        );
-        let speeds = documents.and_then(|documents| {
-            let speeds = documents
-                .iter()
-                .map(|document| Speed::deserialize(&document["speed"]));
-            speeds
-                .collect::<Result<Vec<Speed>, _>>()
-                .context("a process has written no speeds")
-        });
+        let documents = match point.run(self.args, &folder, stop, command) {
+            Ok(documents) => documents,
+            Err(error) => {
+                return RunResult {
+                    round,
+                    folder,
+                    error: Some(format!("{error:#}")),
+                    ..RunResult::default()
+                };
+            }
+        };
+        let first = documents.first();
+        let detector = first.and_then(|first| first["meta"]["versions"]["detector"].as_str());
+        let speeds = documents.iter().map(|it| Speed::deserialize(&it["speed"]));
+        let speeds = speeds.collect::<Result<Vec<Speed>, _>>();
+        let speeds = speeds.context("a process has written no speeds");
         let sum = |number: &dyn Fn(&Speed) -> Option<f64>| -> Option<f64> {
             speeds.as_ref().ok()?.iter().map(number).sum()
         };
@@ -238,10 +234,10 @@ impl<'a> RunPlan<'a> {
             fps_standard_error: squares.map(f64::sqrt),
             fps_blocks: all().filter_map(|speed| speed.fps_blocks).min(),
             gpu_ms_per_frame: sum(&|speed| speed.gpu_ms_per_frame).map(|ms| ms / processes as f64),
-            secondary,
-            machine,
-            detector,
-            cost,
+            secondary: secondary_results(documents.iter()),
+            machine: first.map_or(Value::Null, machine_of),
+            detector: detector.map(str::to_owned),
+            cost: first.and_then(RunCost::of_run),
             error: speeds.as_ref().err().map(|error| format!("{error:#}")),
             folder,
         }

@@ -6,6 +6,7 @@ use jetwatch_platform::Occupancy;
 
 use super::Trial;
 use super::search::StreamFit;
+use super::trial::noun;
 
 /// A line about one trial.
 pub(super) fn trial(trial: &Trial) -> String {
@@ -27,10 +28,7 @@ const fn fit(count: usize) -> &'static str {
 }
 
 fn streams(count: usize) -> String {
-    match count {
-        1 => "1 stream".to_owned(),
-        count => format!("{count} streams"),
-    }
+    format!("{count} {}", noun(count as u64, "stream"))
 }
 
 /// Who used the CPU in the trial with the most by other programs, where they disturbed one.

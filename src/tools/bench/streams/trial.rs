@@ -191,7 +191,7 @@ fn stream(first: &SourceCounts, last: &SourceCounts, time: Duration) -> StreamRe
 }
 
 /// `name` in the number that fits `count`.
-fn noun(count: u64, name: &str) -> String {
+pub(super) fn noun(count: u64, name: &str) -> String {
     match count {
         1 => name.to_owned(),
         _ => format!("{name}s"),
