@@ -13,7 +13,7 @@ use super::capture::{Capture, Kind};
 use super::critical_path::InputKind;
 use super::on_demand::CoreWait;
 use super::stages::DETECTOR_STAGES;
-use super::tables::{AnalysisContext, BusyTimes, is_pageable_async, is_sync_copy};
+use super::tables::{AnalysisContext, BusyTimes, is_pageable_async, is_sync_copy, kernels};
 
 pub(super) use self::async_stages::{Rendering, SecondaryBatches};
 pub(super) use self::run_notes::{NetworkNotes, RunNotes, StageNotes};
@@ -129,11 +129,8 @@ impl CaptureMetrics {
             each.reduce(f64::max)
         };
         let (disk, disk_thread) = disk(capture, span_ns);
-        let kernels = || {
-            let operations = capture.operations.iter();
-            operations.filter(|done| done.kind == Kind::Kernel)
-        };
-        let kernel_time: i64 = kernels().map(|done| done.duration()).sum();
+        let kernels = kernels(context);
+        let kernel_time: i64 = kernels.clone().map(|done| done.duration()).sum();
         let mut evidence = Self {
             span_ns,
             warmup_ns: critical_path.warmup_ns,
@@ -154,7 +151,7 @@ impl CaptureMetrics {
                 .unwrap_or(0),
             disk,
             disk_thread,
-            kernel_ns: kernel_time as f64 / (kernels().count() as f64).max(1.0),
+            kernel_ns: kernel_time as f64 / (kernels.count() as f64).max(1.0),
             ..Self::default()
         };
         evidence.launching = launching(context);

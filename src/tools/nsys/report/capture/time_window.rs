@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The analyzed part of a capture: a time window, or an occurrence of a range.
 
+use rusqlite::OptionalExtension;
+
 use super::super::ReportError;
 use super::super::schema::{Export, NVTX};
 
@@ -108,38 +110,30 @@ pub(crate) fn find_range(export: &Export, wanted: &str) -> Result<TimeWindow, Re
          ORDER BY n.start LIMIT 1 OFFSET ?2"
     );
     let found = connection.query_row(&query, (name, number - 1), |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?))
+        let until = row.get::<_, Option<i64>>(1)?.unwrap_or(i64::MAX);
+        let from = row.get(0)?;
+        Ok(TimeWindow { from, until })
     });
-    match found {
-        Ok((from, until)) => Ok(TimeWindow {
-            from,
-            until: until.unwrap_or(i64::MAX),
-        }),
-        Err(rusqlite::Error::QueryReturnedNoRows) => {
-            let name = format!("coalesce({domain} || ':', '') || {text}");
-            let query = format!(
-                "SELECT {name} || ' (' || count(*) || ')' {from} GROUP BY {name} ORDER BY count(*) DESC LIMIT {MAX_NAMES}"
-            );
-            let mut statement = connection.prepare(&query).map_err(broken)?;
-            let names: Vec<String> = statement
-                .query_map([], |row| row.get::<_, Option<String>>(0))
-                .and_then(|rows| rows.collect::<Result<Vec<_>, _>>())
-                .map_err(broken)?
-                .into_iter()
-                .flatten()
-                .collect();
-            Err(ReportError::NoRange {
-                path: export.source.clone(),
-                wanted: wanted.to_owned(),
-                known: if names.is_empty() {
-                    "none".to_owned()
-                } else {
-                    names.join(", ")
-                },
-            })
-        }
-        Err(cause) => Err(broken(cause)),
+    if let Some(found) = found.optional().map_err(broken)? {
+        return Ok(found);
     }
+    let name = format!("coalesce({domain} || ':', '') || {text}");
+    let query = format!(
+        "SELECT {name} || ' (' || count(*) || ')' {from} GROUP BY {name} ORDER BY count(*) DESC LIMIT {MAX_NAMES}"
+    );
+    let mut statement = connection.prepare(&query).map_err(broken)?;
+    let names = statement.query_map([], |row| row.get::<_, Option<String>>(0));
+    let names = names.and_then(|rows| rows.collect::<Result<Vec<_>, _>>());
+    let names: Vec<String> = names.map_err(broken)?.into_iter().flatten().collect();
+    let known = match names.is_empty() {
+        true => "none".to_owned(),
+        false => names.join(", "),
+    };
+    Err(ReportError::NoRange {
+        path: export.source.clone(),
+        wanted: wanted.to_owned(),
+        known,
+    })
 }
 
 #[cfg(test)]

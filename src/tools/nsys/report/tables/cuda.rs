@@ -28,7 +28,7 @@ pub(super) fn api_sum(context: &AnalysisContext<'_>) -> Table {
 }
 
 /// The kernels of a capture.
-pub(super) fn kernels<'a>(
+pub(in crate::report) fn kernels<'a>(
     context: &AnalysisContext<'a>,
 ) -> impl Iterator<Item = &'a Operation> + Clone {
     let operations = context.capture.operations.iter();

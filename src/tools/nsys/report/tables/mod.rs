@@ -27,6 +27,7 @@ use super::schema::{
 use super::summary_stats::{SummaryStats, group_by_key, share_of};
 use super::table::{Columns, Table};
 
+pub(super) use cuda::kernels;
 pub(super) use findings::{is_pageable_async, is_sync_copy};
 use gpu_time::busy_times;
 pub(super) use gpu_time::{BusyTimes, overlap};
