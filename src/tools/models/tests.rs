@@ -27,6 +27,7 @@ fn tensor(name: &str, element: Element, axes: &[i64]) -> Tensor {
         element: Some(element),
         axes: Some(axes.iter().map(axis).collect()),
         made_by: None,
+        convolutions: Vec::new(),
         has_corners: None,
     }
 }
@@ -52,6 +53,7 @@ fn network(side: i64, outputs: Vec<Tensor>) -> Network {
         listed_weights: 0,
         parameters: 0,
         half_weights: 0,
+        weight_names: Vec::new(),
         torn_weights: Vec::new(),
         operators: Vec::new(),
         quantization: Quantization::default(),

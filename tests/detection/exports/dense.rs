@@ -153,6 +153,7 @@ pub(super) fn maps_of_networks_without_anchors_are_read() -> Vec<Export> {
     };
     let paddle = || P6.net_of(3, "image 1 3 192 256").by("PaddlePaddle");
     let named = PICODET.replace("scores#", "scores#.tmp_0");
+    let rtmdet_read = Reads("yolov8_raw", "bgr -1.8..2.6 top_left");
     let unsigned = distributed(P6.net(3), 8, &named).note("character", "a\nb\nc");
     #[rustfmt::skip]
     let rows = vec![
@@ -160,8 +161,13 @@ pub(super) fn maps_of_networks_without_anchors_are_read() -> Vec<Export> {
         row("NanoDet, a tensor for each grid", distributed(P6.net(3), 8, PICODET), Reads("nanodet", "bgr -1.8..2.6 stretch")),
         row("PicoDet, raw", distributed(paddle(), 8, PICODET), Reads("picodet", "rgb -2.1..2.2 stretch")),
         row("PicoDet, raw, producer removed", unsigned, Reads("picodet", "rgb -2.1..2.2 stretch")),
-        row("RTMDet, raw", rtmdet(P5.net(3)), Reads("yolov8_raw", "bgr -1.8..2.6 top_left")),
-        row("RTMDet, raw, 80 classes", rtmdet(P5.net(80)), Reads("yolov8_raw", "bgr -1.8..2.6 top_left")),
+        row("RTMDet, raw", rtmdet(P5.net(3)), rtmdet_read),
+        row("RTMDet, raw, 80 classes", rtmdet(P5.net(80)), rtmdet_read),
+        row("RTMDet by MMYOLO 0.6, model only", mmyolo(P5.net(3), MODEL_ONLY), rtmdet_read),
+        row("RTMDet by MMYOLO 0.6, model only, 80 classes", mmyolo(P5.net(80), MODEL_ONLY), rtmdet_read),
+        row("RTMDet by MMYOLO 0.6, raw", mmyolo(P5.net(3), UNJOINED), rtmdet_read),
+        row("YOLOv8 by MMYOLO 0.6, model only", distributed(P5.net(3), 16, SCORES_FIRST), Reads("yolov8_raw", CENTERED)),
+        row("YOLOv8 by MMYOLO 0.6, model only, 80 classes", distributed(P5.net(80), 16, SCORES_FIRST), Reads("yolov8_raw", CENTERED)),
         row("FCOS", fcos(P5.net(3), 1), Reads("fcos", "")),
         row("FCOS, centerness", fcos(P5.net(3), 2), Reads("fcos", "")),
         row("FastestDet", fastestdet(), Reads("fastestdet", "bgr 0..1 stretch")),

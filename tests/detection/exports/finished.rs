@@ -53,6 +53,9 @@ pub(super) fn rows_behind_a_suppression_are_read() -> Vec<Export> {
     #[rustfmt::skip]
     let rows = vec![
         row("RTMDet by mmdeploy", mmdeploy(silu(P5.net(3))), Reads("finished", "bgr -1.8..2.6 top_left")),
+        row("RTMDet by MMYOLO 0.6", mmyolo_parts(P5.net(3), "head.rtm_reg.0.weight"), Reads("finished", "bgr -1.8..2.6 top_left")),
+        row("YOLOX by MMYOLO 0.6", mmyolo_parts(P5.net(3), "head.multi_level_conv_obj.0.weight"), Reads("finished", "bgr 0..255 top_left")),
+        row("YOLOv8 by MMYOLO 0.6", mmyolo_parts(P5.net(3), "head.cls_preds.0.2.weight"), Reads("finished", CENTERED)),
         row("RT-DETR of PaddleDetection", paddle_rtdetr(P5.net_of(3, "image images 3 192 256").named()), Reads("finished", STRETCHED)),
         row("Ultralytics, nms=True", ultralytics_filled("output0", 300).note("task", "detect"), Reads("finished", CENTERED)),
         row("YOLOv7, end2end", rows(P5.net(3), yolov7, "output"), Reads("finished", CENTERED)),

@@ -476,6 +476,50 @@ pub(super) fn rtmdet(mut net: Net) -> Net {
     net.and("reg# = Mul sides# (#)\n> logits# 1 C H W\n> reg# 1 4 H W")
 }
 
+/// RTMDet by MMYOLO: logits, and distances in strides from the corner of a cell.
+pub(super) fn mmyolo(mut net: Net, behind: &str) -> Net {
+    let classes = net.classes;
+    net.maps("head.rtm_cls", &net.none(), &|_, object| {
+        object.logits(classes)
+    });
+    net.maps("head.rtm_reg", &[1.0; 4], &|cell, object| {
+        object.sides(cell, 0.0).to_vec()
+    });
+    net.and(behind)
+}
+
+pub(super) const MODEL_ONLY: &str =
+    "map# = Concat head.rtm_cls# head.rtm_reg# axis=1\n> map# 1 C+4 H W";
+pub(super) const UNJOINED: &str = "> head.rtm_cls# 1 C H W\n> head.rtm_reg# 1 4 H W";
+/// YOLOv8 by MMYOLO, whose scores come first.
+pub(super) const SCORES_FIRST: &str = "joined# = Concat logits# bins# axis=1\n> joined# 1 64+C H W";
+
+/// YOLOX by MMYOLO, without its post-processing.
+pub(super) fn mmyolo_yolox(mut net: Net) -> Net {
+    net.maps("logits", &net.none(), &|_, object| object.logits(3));
+    net.maps("box", &[0.0; 4], &yolox_box);
+    net.maps("object", &[NEVER], &|_, _| vec![9.0]);
+    net.and("map# = Concat logits# box# object# axis=1\n> map# 1 5+C H W")
+}
+
+/// Boxes, scores and classes of MMYOLO with its post-processing, with a weight named `weight`.
+pub(super) fn mmyolo_parts(mut net: Net, weight: &str) -> Net {
+    net.floats(weight, &[1], &[0.0]);
+    let behind = format!(
+        "extra = Add kept_scores {weight}
+        num_dets = Unsqueeze kept_count [0]
+        boxes3 = Unsqueeze boxes [0]
+        scores_flat = Reshape extra [1,-1]
+        classes_flat = Reshape classes [1,-1]
+        labels = Cast classes_flat to=6
+        > num_dets@7 1 1
+        > boxes3 1 kept 4
+        > scores_flat 1 kept
+        > labels@6 1 kept"
+    );
+    suppressed(net.named(), Edges::Pixels).and(&behind)
+}
+
 /// NanoDet-Plus, in one tensor.
 pub(super) fn nanodet(mut net: Net) -> Net {
     let classes = net.classes;

@@ -73,6 +73,7 @@ pub(super) fn networks_without_boxes_are_refused() -> Vec<Export> {
         row("SCRFD", zeros(&["448 1536 1", "451 1536 4", "454 1536 10"]), Refuses(&["landmarks"])),
         row("CenterNet", zeros(&["hm 1 3 48 64", "wh 1 2 48 64", "reg 1 2 48 64"]), Refuses(&["CenterNet"])),
         row("RetinaNet, raw", zeros(&["cls 1 720 24 32", "reg 1 36 24 32"]), Refuses(&["anchors"])),
+        row("YOLOX by MMYOLO 0.6, model only", mmyolo_yolox(P5.net(3)), Refuses(&["--model-only"])),
         row("YOLOv2", zeros(&["grid 1 125 6 8"]), Refuses(&["YOLOv2"])),
         row("indices of NonMaxSuppression", indices, Refuses(&["NonMaxSuppression"])),
     ];

@@ -16,7 +16,7 @@ use jetwatch_detect::layouts::gfl::{CellCenter, GflParameters, GflTensors};
 use jetwatch_detect::layouts::nms_plugin::{NmsPlugin, NmsPluginParameters};
 use jetwatch_detect::layouts::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
 use jetwatch_detect::layouts::yolo_nas::YoloNasForm;
-use jetwatch_detect::layouts::yolov8_raw::RawHead;
+use jetwatch_detect::layouts::yolov8_raw::{DistancesAre, RawHead};
 use jetwatch_detect::layouts::{self, OutputLayout};
 use jetwatch_types::Size;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
@@ -221,7 +221,12 @@ fn raw_head(
     let head = RawHead {
         are_joined: bytes.arbitrary()?,
         activation: *bytes.choose(&[DetrActivation::Sigmoid, DetrActivation::None])?,
-        are_pixels: false,
+        distances: *bytes.choose(&[
+            DistancesAre::Strides,
+            DistancesAre::Pixels,
+            DistancesAre::CornerStrides,
+        ])?,
+        scores_first: bytes.arbitrary()?,
     };
     let strides = strides(bytes, 4, 4)?;
     let of_sides = 4 * bytes.int_in_range(1..=16)?;

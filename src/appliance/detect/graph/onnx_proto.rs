@@ -98,6 +98,11 @@ impl<'a> Node<'a> {
         self.texts(1).nth(index).unwrap_or("")
     }
 
+    /// The tensors that it takes.
+    pub(super) fn inputs(self) -> impl Iterator<Item = &'a str> {
+        self.texts(1)
+    }
+
     /// The tensor that it gives first; empty when it gives none.
     pub(super) fn output(self) -> &'a str {
         self.texts(2).next().unwrap_or("")

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::onnx_proto::{self, Graph, Model, Weight};
-use super::producer;
+use super::producer::Producers;
 use super::quantization::{self, Quantization};
 
 /// What an ONNX file holds.
@@ -33,6 +33,9 @@ pub struct Network {
     pub parameters: u64,
     /// Weights in 16-bit floats.
     pub half_weights: usize,
+    /// Names of the weights, which often have those of the layers in training.
+    #[serde(skip)]
+    pub weight_names: Vec<String>,
     /// Weights whose stored bytes are not those of their shape, by name.
     pub torn_weights: Vec<String>,
     /// Operators, most frequent first.
@@ -66,9 +69,21 @@ pub struct Tensor {
     /// Of an output: the operator that makes its numbers; those behind it only shape or store them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub made_by: Option<String>,
+    /// Of an output: the convolutions in which it ends, joined along the channels in this order; empty where it ends in something else.
+    #[serde(skip)]
+    pub convolutions: Vec<Convolution>,
     /// Of an output: whether a run gave boxes by their corners, which the shape does not show; `None` without a run.
     #[serde(skip)]
     pub has_corners: Option<bool>,
+}
+
+/// A convolution at the end of a network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Convolution {
+    /// Name of its weights.
+    pub name: String,
+    /// Of its output.
+    pub channels: u64,
 }
 
 /// One axis of a tensor.
@@ -233,6 +248,7 @@ pub(super) fn summarize(
     let weights: HashSet<&str> = graph.weights.iter().map(|weight| weight.name).collect();
     let is_weight = |port: &&onnx_proto::ValueInfo<'_>| weights.contains(port.name);
     let producer = [model.producer, model.producer_version].map(str::trim);
+    let producers = Producers::new(graph);
     Network {
         bytes,
         producer: producer.join(" ").trim().to_owned(),
@@ -256,7 +272,8 @@ pub(super) fn summarize(
             .outputs
             .iter()
             .map(|port| Tensor {
-                made_by: producer::producer_of(graph, port.name).map(str::to_owned),
+                made_by: producers.operator(port.name).map(str::to_owned),
+                convolutions: producers.convolutions(port.name),
                 ..tensor(port)
             })
             .collect(),
@@ -271,6 +288,11 @@ pub(super) fn summarize(
             .iter()
             .filter(|weight| Element(weight.element) == Element::FLOAT16)
             .count(),
+        weight_names: graph
+            .weights
+            .iter()
+            .map(|weight| weight.name.to_owned())
+            .collect(),
         torn_weights: graph
             .weights
             .iter()
@@ -301,6 +323,7 @@ fn tensor(port: &onnx_proto::ValueInfo<'_>) -> Tensor {
             .as_ref()
             .map(|axes| axes.iter().map(axis).collect()),
         made_by: None,
+        convolutions: Vec::new(),
         has_corners: None,
     }
 }

@@ -11,7 +11,7 @@ use super::detr::NoObjectKey;
 use super::finished::keys::FinishedKeys;
 use super::gfl::GflKeys;
 use super::ssd::keys::SsdKeys;
-use super::yolov8_raw::DistancesAreKey;
+use super::yolov8_raw::RawHeadKeys;
 use super::{LAYOUTS, Layout, OutputSpec};
 use crate::decoders::boxes::BoxUnit;
 pub(super) use crate::yaml_values::FileReader;
@@ -83,7 +83,7 @@ pub(super) const fn optional_per_grid(key: &'static str) -> Role {
 #[derive(Section)]
 #[section(also = AnchorsKey, also = ScaleKey, also = ActivationKey, also = BoxesAreKey)]
 #[section(also = GflKeys, also = DetectNetParameters, also = SsdKeys, also = FinishedKeys)]
-#[section(also = NoObjectKey, also = DenseKeys, also = TransposedKey, also = DistancesAreKey)]
+#[section(also = NoObjectKey, also = DenseKeys, also = TransposedKey, also = RawHeadKeys)]
 #[expect(dead_code, reason = "declares the keys only")]
 pub(crate) struct OutputKeys {
     /// What the tensors mean.

@@ -21,6 +21,8 @@ const POSES: &str = "each row has numbers behind its class, as of poses or of ro
                      a detection network (such as yolo export model=yolo11n.pt format=onnx)";
 const CENTERS: &str = "the boxes that have a tensor of their own are centers and sizes: export them as corners, or together with the scores in \
                        one tensor";
+const JOINED: &str = "these maps join scores, boxes and the certainty of an object in an order of their own, as MMYOLO's YOLOX with --model-only: \
+                      export it without --model-only";
 const YOLOV2: &str =
     "five anchors in each cell of one grid are YOLOv2's: jetwatch reads YOLOv3 and later";
 
@@ -73,7 +75,10 @@ pub fn likely_reason(network: &Network, size: Size) -> Option<&'static str> {
         _ => None,
     };
     let has_centers = |pair: &Pair<'_>| pair.boxes.has_corners == Some(false);
-    if outputs.pairs().iter().any(has_centers) {
+    let first = outputs.list.first();
+    if first.is_some_and(|map| map.joined_channels().len() > 2) {
+        Some(JOINED)
+    } else if outputs.pairs().iter().any(has_centers) {
         Some(CENTERS)
     } else if are_faces {
         Some(FACES)

@@ -10,7 +10,7 @@ use jetwatch_types::Size;
 
 use super::{LAYOUTS, Layout, Preprocessing, find};
 use crate::class_names;
-use crate::graph::{Axis, Element, Network, Tensor};
+use crate::graph::{Axis, Convolution, Element, Network, Tensor};
 
 /// Strides of most networks.
 pub(super) const THREE: [u32; 3] = [8, 16, 32];
@@ -282,6 +282,8 @@ pub(super) struct Output<'a> {
     pub(super) axes: Vec<Option<u64>>,
     /// The operator that computes it.
     pub(super) made_by: Option<&'a str>,
+    /// The convolutions in which it ends.
+    pub(super) convolutions: &'a [Convolution],
     /// Whether a run gave boxes by their corners; `None` without a run.
     pub(super) has_corners: Option<bool>,
 }
@@ -576,6 +578,12 @@ impl<'a> Outputs<'a> {
             .any(|operator| names.contains(&operator.name.as_str()))
     }
 
+    /// Whether the name of a weight has this part.
+    pub(super) fn has_weight(&self, part: &str) -> bool {
+        let names = &self.network.weight_names;
+        names.iter().any(|name| name.contains(part))
+    }
+
     /// Whether the network is from PaddlePaddle: its producer, or the names of its tensors show it.
     pub(super) fn is_paddle(&self) -> bool {
         let is_numbered = |name: &str| name.contains(".tmp_") || name.starts_with("fetch_name_");
@@ -678,6 +686,7 @@ impl<'a> Output<'a> {
                 })
                 .collect(),
             made_by: tensor.made_by.as_deref(),
+            convolutions: &tensor.convolutions,
             has_corners: tensor.has_corners,
         })
     }
@@ -689,6 +698,15 @@ impl<'a> Output<'a> {
     /// Whether it is `[rows, 4]`.
     pub(super) fn is_boxes(&self) -> bool {
         self.is_float() && matches!(self.axes.as_slice(), [_, Some(4)])
+    }
+
+    /// Channels of the convolutions that it joins; empty where it joins none.
+    pub(super) fn joined_channels(&self) -> Vec<u64> {
+        let channels = self.convolutions.iter().map(|joined| joined.channels);
+        match self.convolutions.len() {
+            0 | 1 => Vec::new(),
+            _ => channels.collect(),
+        }
     }
 
     /// The shape as text, for a reason.

@@ -62,7 +62,8 @@ const DAMO: (&str, Preprocessing) = (
         ..UNIT
     },
 );
-const PADDLE: [(&str, Preprocessing); 2] = [("PP-YOLOE+", UNIT), ("PP-YOLOE", IMAGENET)];
+pub(super) const PPYOLOE_PLUS: (&str, Preprocessing) = ("PP-YOLOE+", UNIT);
+const PADDLE: [(&str, Preprocessing); 2] = [PPYOLOE_PLUS, ("PP-YOLOE", IMAGENET)];
 
 /// Also of its maps, and of its boxes behind a suppression.
 pub(super) const RTMDET_ORIGIN: (&str, Preprocessing) = (
@@ -72,6 +73,9 @@ pub(super) const RTMDET_ORIGIN: (&str, Preprocessing) = (
         ..gfl::NANODET.input
     },
 );
+
+/// Part of the names of its weights.
+pub(super) const RTMDET_WEIGHT: &str = "rtm_reg";
 
 fn of_paddle(found: &Recognized) -> Vec<Recognized> {
     of_families(found, PADDLE.map(|family| (Certainty::Likely, family)))

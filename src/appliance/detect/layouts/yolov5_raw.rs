@@ -123,6 +123,7 @@ fn whole<'v, 'a>(outputs: &'v Outputs<'a>, strides: &[u32]) -> Option<(u64, Vec<
     let (channels, maps) = outputs.maps(strides)?;
     let made_by = maps[0].made_by;
     let is_own = outputs.has_silu() && matches!(made_by, Some("Concat" | "Conv" | "Sigmoid"));
+    let is_own = is_own && maps[0].joined_channels().is_empty();
     (is_own && channels.is_multiple_of(3)).then_some((channels / 3, maps))
 }
 

@@ -5,11 +5,12 @@
 //! ```text
 //! separate  scores [C, h, w]   boxes [4·bins, h, w]      Rockchip's model zoo; its third map, a sum of scores, is not needed
 //! joined    [4·bins + C, h, w]                           the maps that Ultralytics' head joins
+//!           [C + 4·bins, h, w]                           MMYOLO's, without its post-processing (--model-only)
 //! ```
 //!
 //! A side has 16 bins of a distribution before its softmax, or, in YOLO26 and RTMDet, one number. Cells have their center in the
-//! middle; see [`distances`](crate::decoders::distances). RTMDet's distances are in pixels from the corner of the cell. Maps may have
-//! their channels last.
+//! middle; see [`distances`](crate::decoders::distances). RTMDet's distances are from the corner of the cell: in pixels by
+//! MMDetection, whose head multiplies them by the stride, and in strides by MMYOLO. Maps may have their channels last.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use jetwatch_config::{Map, Section, ValueType};
 
 use super::keys::{ActivationKey, TensorForm, per_grid};
 use super::recognize::{self, Certainty, HEADS, Output, Outputs, Recognized};
-use super::yolo_nas::RTMDET_ORIGIN;
+use super::yolo_nas::{PPYOLOE_PLUS, RTMDET_ORIGIN, RTMDET_WEIGHT};
 use super::yolov8::COCO;
 use super::{CENTERED, DETECTOR, Layout, OutputLayout};
 use crate::decoders::dense::{Activation, Place, Scores};
@@ -39,12 +40,20 @@ pub(crate) const YOLOV8_RAW: Layout = Layout {
         TensorForm::Roles(&[per_grid("scores"), per_grid("boxes")]),
         TensorForm::Roles(&[per_grid("grids")]),
     ],
-    keys: &[ActivationKey::KEYS, DistancesAreKey::KEYS],
+    keys: &[ActivationKey::KEYS, RawHeadKeys::KEYS],
     read: |map, tensors, _| {
         Some(Arc::new(RawHead {
             activation: activation(map)?,
-            are_pixels: match map.get("distances_are") {
-                Some(node) => node.one_of(&[("strides", false), ("pixels", true)])?,
+            distances: match map.get(DISTANCES_ARE) {
+                Some(node) => node.one_of(&[
+                    ("strides", DistancesAre::Strides),
+                    (PIXELS, DistancesAre::Pixels),
+                    (CORNER_STRIDES, DistancesAre::CornerStrides),
+                ])?,
+                None => DistancesAre::Strides,
+            },
+            scores_first: match map.get(BEGIN_WITH) {
+                Some(node) => node.one_of(&[("boxes", false), ("scores", true)])?,
                 None => false,
             },
             are_joined: tensors?.has("grids"),
@@ -52,7 +61,8 @@ pub(crate) const YOLOV8_RAW: Layout = Layout {
     },
     recognize: |outputs| {
         let found = HEADS.iter().find_map(|strides| separate(outputs, strides));
-        found.into_iter().chain(joined(outputs)).collect()
+        let found = found.into_iter().flatten();
+        found.chain(joined(outputs).into_iter().flatten()).collect()
     },
     ..DETECTOR
 };
@@ -60,10 +70,29 @@ pub(crate) const YOLOV8_RAW: Layout = Layout {
 /// Of the layout `yolov8_raw`.
 #[derive(Section)]
 #[expect(dead_code, reason = "declares the keys only")]
-pub(super) struct DistancesAreKey {
-    /// Layout yolov8_raw: unit of the distances to the sides of a box; strides from the middle of a cell, or pixels from its upper left corner, as RTMDet has them. Default: strides.
-    #[key(value = ValueType::Words(&["strides", "pixels"]), read = elsewhere)]
+pub(super) struct RawHeadKeys {
+    /// Layout yolov8_raw: unit of the distances to the sides of a box; strides from the middle of a cell, or, as RTMDet has them, pixels (MMDetection) or strides (MMYOLO) from its upper left corner. Default: strides.
+    #[key(value = ValueType::Words(&["strides", PIXELS, CORNER_STRIDES]), read = elsewhere)]
     distances_are: Option<()>,
+    /// Layout yolov8_raw: what comes first in the tensors `grids`; scores in those of MMYOLO. Default: boxes.
+    #[key(value = ValueType::Words(&["boxes", "scores"]), read = elsewhere)]
+    grids_begin_with: Option<()>,
+}
+
+const DISTANCES_ARE: &str = "distances_are";
+const BEGIN_WITH: &str = "grids_begin_with";
+const PIXELS: &str = "pixels";
+const CORNER_STRIDES: &str = "strides_from_corner";
+
+/// Unit of the distances, and where in a cell they begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DistancesAre {
+    /// From the middle.
+    Strides,
+    /// From the upper left corner.
+    Pixels,
+    /// From the upper left corner.
+    CornerStrides,
 }
 
 /// What is left to do with the scores of a raw head.
@@ -92,8 +121,13 @@ pub(super) fn activation_of(
 /// Numbers of the distributions of the four sides.
 const DISTRIBUTIONS: u64 = 4 * 16;
 
+/// The same with the 17 bins of PP-YOLOE.
+const PPYOLOE_SIDES: u64 = 4 * 17;
+/// Of all networks; some have one number for a side.
+const SIDES: [u64; 3] = [DISTRIBUTIONS, PPYOLOE_SIDES, 4];
+
 /// A map of boxes and one of scores for each stride, perhaps with a further one of a single channel.
-fn separate(outputs: &Outputs<'_>, strides: &'static [u32]) -> Option<Recognized> {
+fn separate(outputs: &Outputs<'_>, strides: &'static [u32]) -> Option<Vec<Recognized>> {
     if ![2, 3]
         .map(|kinds| kinds * strides.len())
         .contains(&outputs.list.len())
@@ -117,7 +151,7 @@ fn separate(outputs: &Outputs<'_>, strides: &'static [u32]) -> Option<Recognized
         return None;
     }
     let (key, word) = activation_of(scores[0], true);
-    // RTMDet multiplies its distances by the stride.
+    // MMDetection's RTMDet multiplies its distances by the stride.
     let are_pixels = bins == 1 && boxes[0].made_by == Some("Mul");
     // Distances with finished scores, or with a centerness, are FCOS's, too, which reads them.
     let is_other = word == "none"
@@ -126,8 +160,6 @@ fn separate(outputs: &Outputs<'_>, strides: &'static [u32]) -> Option<Recognized
     if bins == 1 && is_other {
         return None;
     }
-    let mut parameters = vec![(key, word.to_owned())];
-    parameters.extend(are_pixels.then(|| ("distances_are", "pixels".to_owned())));
     let reason = format!(
         "scores of {classes} classes and distances with {bins} bins at strides {strides:?}{}",
         outputs.agrees(classes)
@@ -137,25 +169,67 @@ fn separate(outputs: &Outputs<'_>, strides: &'static [u32]) -> Option<Recognized
         recognize::per_grid("boxes", &boxes),
     ];
     let certainty = outputs.limited(Certainty::Likely, classes);
-    Some(Recognized {
-        parameters,
-        origin: are_pixels.then_some(RTMDET_ORIGIN),
+    let found = Recognized {
+        parameters: vec![(key, word.to_owned())],
         ..Recognized::new(certainty, classes, tensors, reason)
+    };
+    Some(match (bins, are_pixels) {
+        (1, true) => vec![of_rtmdet(found, PIXELS)],
+        (1, false) => of_one_number(outputs, found),
+        _ => vec![found],
     })
 }
 
+/// RTMDet, whose distances begin in the corner.
+fn of_rtmdet(mut found: Recognized, unit: &str) -> Recognized {
+    found.parameters.push((DISTANCES_ARE, unit.to_owned()));
+    found.origin = Some(RTMDET_ORIGIN);
+    found
+}
+
+/// Sides of one number in strides: YOLO26 has them from the middle of a cell, MMYOLO's RTMDet from its corner. Only names of weights
+/// differ; without the names of either, it may be both.
+fn of_one_number(outputs: &Outputs<'_>, found: Recognized) -> Vec<Recognized> {
+    let middle = Recognized {
+        origin: Some(("YOLO26", CENTERED)),
+        ..found.clone()
+    };
+    let corner = of_rtmdet(found, CORNER_STRIDES);
+    match (outputs.has_weight(RTMDET_WEIGHT), outputs.has_weight("cv2")) {
+        (true, _) => vec![corner],
+        (false, true) => vec![middle],
+        (false, false) => vec![middle, corner],
+    }
+}
+
 /// One map for each stride, which joins boxes and logits.
-fn joined(outputs: &Outputs<'_>) -> Option<Recognized> {
+fn joined(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
     let maps = |strides: &&'static [u32]| Some((*strides, outputs.maps(strides)?));
     let (strides, (channels, maps)) = HEADS.iter().find_map(maps)?;
-    let classes = channels
-        .checked_sub(DISTRIBUTIONS)
-        .filter(|classes| *classes > 0)?;
     if maps.iter().any(|map| map.made_by != Some("Concat")) {
         return None;
     }
+    let parts = maps[0].joined_channels();
+    let is_sides = |part: u64| SIDES.contains(&part);
+    let is_named = |place: usize, part: &str| maps[0].convolutions[place].name.contains(part);
+    let (sides, scores_first) = match *parts.as_slice() {
+        // Two of the same number.
+        [first, last] if is_sides(first) && is_sides(last) => {
+            let scores_first = is_named(0, "cls") || is_named(1, "reg");
+            (if scores_first { last } else { first }, scores_first)
+        }
+        [first, _] if is_sides(first) => (first, false),
+        [_, last] if is_sides(last) => (last, true),
+        [] => (DISTRIBUTIONS, false),
+        _ => return None,
+    };
+    let classes = channels.checked_sub(sides).filter(|classes| *classes > 0)?;
+    let order = match scores_first {
+        true => format!("the scores of {classes} classes and then {sides} of distances"),
+        false => format!("{sides} of distances and then the classes"),
+    };
     let reason = format!(
-        "{channels} channels at strides {strides:?}: {DISTRIBUTIONS} of distances and then the classes{}",
+        "{channels} channels at strides {strides:?}: {order}{}",
         outputs.agrees(classes)
     );
     // YOLOX joins its maps as well, of 5 + C channels, and YOLOv5 of three times as many.
@@ -163,18 +237,24 @@ fn joined(outputs: &Outputs<'_>) -> Option<Recognized> {
         BEFORE_CLASSES as u64 + COCO,
         3 * (BEFORE_CLASSES as u64 + COCO),
     ];
-    let certainty = match of_others.contains(&channels) {
+    let certainty = match parts.is_empty() && of_others.contains(&channels) {
         true => Certainty::Possible,
         false => outputs.limited(Certainty::Likely, classes),
     };
-    Some(Recognized {
-        parameters: vec![("activation", "sigmoid".to_owned())],
-        ..Recognized::new(
-            certainty,
-            classes,
-            vec![recognize::per_grid("grids", &maps)],
-            reason,
-        )
+    let mut parameters = vec![("activation", "sigmoid".to_owned())];
+    parameters.extend(scores_first.then(|| (BEGIN_WITH, "scores".to_owned())));
+    let tensors = vec![recognize::per_grid("grids", &maps)];
+    let found = Recognized {
+        parameters,
+        ..Recognized::new(certainty, classes, tensors, reason)
+    };
+    Some(match sides {
+        4 => of_one_number(outputs, found),
+        PPYOLOE_SIDES => vec![Recognized {
+            origin: Some(PPYOLOE_PLUS),
+            ..found
+        }],
+        _ => vec![found],
     })
 }
 
@@ -185,8 +265,10 @@ pub struct RawHead {
     pub are_joined: bool,
     /// Activation to apply to the scores: none or the sigmoid.
     pub activation: Activation,
-    /// Whether distances are in pixels, from the corner of a cell.
-    pub are_pixels: bool,
+    /// Unit and origin of the distances.
+    pub distances: DistancesAre,
+    /// Whether the scores of joined maps come before the distances.
+    pub scores_first: bool,
 }
 
 impl RawHead {
@@ -219,13 +301,14 @@ impl RawHead {
             };
             let maps = |tensor| ChannelMap::both(input, above, shapes, tensor);
             let with_bins = |sides: ChannelMap| {
-                let behind = if self.are_joined { classes } else { 0 };
-                let numbers = sides.channels.checked_sub(behind)?;
+                let others = if self.are_joined { classes } else { 0 };
+                let numbers = sides.channels.checked_sub(others)?;
                 let fits = numbers.is_multiple_of(4) && (1..=MAX_BINS).contains(&(numbers / 4));
                 fits.then_some((sides, numbers / 4))
             };
             let with_scores = |(sides, bins): (ChannelMap, usize)| {
                 let scores = match self.are_joined {
+                    true if self.scores_first => Some(sides.place(0)),
                     true => Some(sides.place(4 * bins)),
                     false => {
                         let fits = |scores: &ChannelMap| {
@@ -255,17 +338,23 @@ impl RawHead {
                     classes,
                     activation: self.activation,
                 },
-                sides: sides.place(0),
+                sides: sides.place(match self.are_joined && self.scores_first {
+                    true => classes,
+                    false => 0,
+                }),
                 bins,
-                unit: match self.are_pixels {
-                    true => 1.0,
-                    false => sides.grid.stride as f32,
+                unit: match self.distances {
+                    DistancesAre::Pixels => 1.0,
+                    _ => sides.grid.stride as f32,
                 },
             });
         }
         Ok(Distances {
             grids: grids.into(),
-            offset: if self.are_pixels { 0.0 } else { 0.5 },
+            offset: match self.distances {
+                DistancesAre::Strides => 0.5,
+                _ => 0.0,
+            },
         })
     }
 }
@@ -343,7 +432,8 @@ mod tests {
         let head = RawHead {
             are_joined,
             activation,
-            are_pixels: false,
+            distances: DistancesAre::Strides,
+            scores_first: false,
         };
         move |shapes| head.decoder(&NetworkShape::new(INPUT, CLASSES, shapes))
     }
@@ -464,23 +554,26 @@ mod tests {
             &[("activation", "sigmoid")][..],
         );
         let pixels = &[("activation", "sigmoid"), ("distances_are", "pixels")][..];
+        let corner = [raw[0], (DISTANCES_ARE, CORNER_STRIDES)];
+        let corner = &corner[..];
         // Kinds of maps: operator, name, and channels.
-        type Case<'a> = (&'a [(&'a str, &'a str, i64)], Option<Guess<'a>>);
+        type Case<'a> = (&'a [(&'a str, &'a str, i64)], &'a [Guess<'a>]);
         #[rustfmt::skip]
         let cases: [Case<'_>; 11] = [
-            (&[("Conv", "b", 64), ("Sigmoid", "c", 80), ("Clip", "s", 1)], Some((likely, 80, finished))),
-            (&[("", "b", 64), ("", "c", 1), ("", "s", 1)], Some((likely, 1, finished))),
-            (&[("Conv", "b", 64), ("Conv", "c", 80)], Some((likely, 80, raw))),
-            (&[("Conv", "b", 4), ("Conv", "c", 80)], Some((likely, 80, raw))),
+            (&[("Conv", "b", 64), ("Sigmoid", "c", 80), ("Clip", "s", 1)], &[(likely, 80, finished)]),
+            (&[("", "b", 64), ("", "c", 1), ("", "s", 1)], &[(likely, 1, finished)]),
+            (&[("Conv", "b", 64), ("Conv", "c", 80)], &[(likely, 80, raw)]),
+            // YOLO26, or MMYOLO's RTMDet.
+            (&[("Conv", "b", 4), ("Conv", "c", 80)], &[(likely, 80, raw), (likely, 80, corner)]),
             // FCOS reads them.
-            (&[("Conv", "b", 4), ("Sigmoid", "c", 80)], None),
-            (&[("Conv", "b", 4), ("Conv", "c", 80), ("Conv", "s", 1)], None),
-            (&[("Exp", "b", 4), ("Conv", "c", 80)], None),
+            (&[("Conv", "b", 4), ("Sigmoid", "c", 80)], &[]),
+            (&[("Conv", "b", 4), ("Conv", "c", 80), ("Conv", "s", 1)], &[]),
+            (&[("Exp", "b", 4), ("Conv", "c", 80)], &[]),
             // RTMDet.
-            (&[("Mul", "b", 4), ("Conv", "c", 80)], Some((likely, 80, pixels))),
-            (&[("Concat", "o", 144)], Some((likely, 80, raw))),
-            (&[("Concat", "o", 85)], Some((possible, 21, raw))),
-            (&[("Conv", "o", 144)], None),
+            (&[("Mul", "b", 4), ("Conv", "c", 80)], &[(likely, 80, pixels)]),
+            (&[("Concat", "o", 144)], &[(likely, 80, raw)]),
+            (&[("Concat", "o", 85)], &[(possible, 21, raw)]),
+            (&[("Conv", "o", 144)], &[]),
         ];
         for (kinds, wanted) in cases {
             let of_kind = |(operator, name, channels): &(&str, &str, i64)| {
@@ -495,8 +588,8 @@ mod tests {
             let outputs = maps.iter().map(|(name, axes)| (name.as_str(), &axes[..]));
             let outputs: Vec<(&str, &[i64])> = outputs.collect();
             let network = network(&outputs, &["Sigmoid"], 0);
-            guesses(&network, "yolov8_raw", &Vec::from_iter(wanted));
-            if wanted.is_some() && kinds.len() > 1 {
+            guesses(&network, "yolov8_raw", wanted);
+            if !wanted.is_empty() && kinds.len() > 1 {
                 let names = |kind: &str| [80, 40, 20].map(|side| format!("{kind}{side}")).to_vec();
                 assert_eq!(tensors(&network, "yolov8_raw"), [names("c"), names("b")]);
             }

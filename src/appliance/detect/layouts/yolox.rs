@@ -59,6 +59,11 @@ fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
 
 fn maps(outputs: &Outputs<'_>) -> Option<Recognized> {
     let (channels, maps) = outputs.maps(&THREE)?;
+    // Others join as many channels in another order.
+    let joined = maps[0].joined_channels();
+    if !joined.is_empty() && joined[..2] != [4, 1] {
+        return None;
+    }
     let classes = channels
         .checked_sub(BEFORE_CLASSES as u64)
         .filter(|classes| *classes > 0)?;

@@ -8,7 +8,7 @@ use super::super::recognize::{
     self as shared, Certainty, MAX_OBJECTS, Output, Outputs, Recognized, THREE,
 };
 use super::super::ssd::SSD;
-use super::super::yolo_nas::RTMDET_ORIGIN;
+use super::super::yolo_nas::{RTMDET_ORIGIN, RTMDET_WEIGHT};
 use super::super::yolox::YOLOX;
 use super::super::{CENTERED, IMAGENET, Preprocessing, RAW, UNIT, nms_plugin};
 use super::keys::{CLASS, CORNERS, IGNORED, PADDLE, SCORE, ULTRALYTICS, YOLOV7};
@@ -158,6 +158,12 @@ const DETECTRON2: Family = Family {
     why: ", with the size of the image, as of Detectron2",
     ..PARTS
 };
+/// Networks of MMDetection and MMYOLO, by a part of the names of their weights.
+const BY_WEIGHTS: [(&str, (&str, Preprocessing)); 2] = [
+    (RTMDET_WEIGHT, RTMDET_ORIGIN),
+    ("multi_level_conv_obj", YOLOX_ORIGIN),
+];
+const YOLOX_ORIGIN: (&str, Preprocessing) = ("YOLOX of MMDetection", YOLOX.input);
 /// Of the networks with SiLU, RTMDet is the most frequent one.
 const RTMDET: Family = Family {
     origin: Some(RTMDET_ORIGIN),
@@ -224,10 +230,12 @@ pub(super) fn recognize(outputs: &Outputs<'_>) -> Vec<Recognized> {
         return Vec::new();
     };
     // YOLOX's sizes are powers; so are some of RTMDet's distances.
-    let may_be_yolox = found.origin == Some(RTMDET_ORIGIN) && outputs.has_operator(&["Exp"]);
+    let may_be_yolox = found.origin == Some(RTMDET_ORIGIN)
+        && outputs.has_operator(&["Exp"])
+        && !outputs.has_weight(RTMDET_WEIGHT);
     let yolox = may_be_yolox.then(|| Recognized {
         certainty: Certainty::Possible,
-        origin: Some(("YOLOX of MMDetection", YOLOX.input)),
+        origin: Some(YOLOX_ORIGIN),
         ..found.clone()
     });
     [Some(found), yolox].into_iter().flatten().collect()
@@ -408,6 +416,15 @@ fn parts_with(
         DEEPSTREAM_PARTS
     } else {
         PARTS
+    };
+    let mut by_weights = BY_WEIGHTS.iter();
+    let family = match by_weights.find(|(part, _)| outputs.has_weight(part)) {
+        Some((_, origin)) => Family {
+            origin: Some(*origin),
+            why: ", with weights named as of MMDetection and MMYOLO",
+            ..family
+        },
+        None => family,
     };
     let certainty = if is_tensorflow || is_lite || is_behind && (names_fit || are_whole) {
         Certainty::Certain

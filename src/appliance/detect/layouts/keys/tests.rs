@@ -21,7 +21,7 @@ use crate::layouts::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters}
 use crate::layouts::yolo_nas::YoloNasForm;
 use crate::layouts::yolov5::Rows;
 use crate::layouts::yolov8::Planes;
-use crate::layouts::yolov8_raw::RawHead;
+use crate::layouts::yolov8_raw::{DistancesAre, RawHead};
 use crate::layouts::yolox::{RawRows, grids::RawGrids};
 use crate::layouts::{OutputLayout, OutputSpec};
 use crate::model_yaml::tests::{FULL, parse};
@@ -72,14 +72,17 @@ fn every_layout_has_its_tensors_in_its_own_order() {
             activation,
         })
     };
-    let raw = |are_joined, activation, are_pixels| {
+    let raw = |are_joined, activation, distances, scores_first| {
         layout(RawHead {
             are_joined,
             activation,
-            are_pixels,
+            distances,
+            scores_first,
         })
     };
-    let yolov8_raw = |are_joined, activation| raw(are_joined, activation, false);
+    let yolov8_raw =
+        |are_joined, activation| raw(are_joined, activation, DistancesAre::Strides, false);
+    let rtmdet = |unit, scores_first| raw(scores_first, Activation::Sigmoid, unit, scores_first);
     let fcos = |grids, score| layout(FcosParameters { grids, score });
     let queries = |activation, no_object| {
         layout(DetrParameters::Queries {
@@ -90,7 +93,7 @@ fn every_layout_has_its_tensors_in_its_own_order() {
     let detectnet = |box_norm, offset| layout(DetectNetParameters { box_norm, offset });
     let separate = |grids| GflTensors::Separate { grids };
     #[rustfmt::skip]
-    let cases: [(&str, Arc<dyn OutputLayout>, &str); 35] = [
+    let cases: [(&str, Arc<dyn OutputLayout>, &str); 36] = [
         ("{layout: yolox, name: a}", layout(RawRows), "a"),
         ("{layout: yolox, tensors: {grids: [c, a, b]}}", layout(RawGrids), "c a b"),
         ("{layout: yolov5, name: a}", layout(Rows { mask_coefficients: 0 }), "a"),
@@ -102,7 +105,8 @@ fn every_layout_has_its_tensors_in_its_own_order() {
         ("{layout: yolov5_raw, tensors: {grids: [a]}, anchors: [[1, 2]]}", yolov5_raw(Activation::Sigmoid), "a"),
         ("{layout: yolov8_raw, tensors: {grids: [a, b]}}", yolov8_raw(true, Activation::Sigmoid), "a b"),
         ("{layout: yolov8_raw, tensors: {boxes: [c, d], scores: [a, b]}, activation: none}", yolov8_raw(false, Activation::None), "a b c d"),
-        ("{layout: yolov8_raw, tensors: {boxes: [b], scores: [a]}, distances_are: pixels}", raw(false, Activation::Sigmoid, true), "a b"),
+        ("{layout: yolov8_raw, tensors: {boxes: [b], scores: [a]}, distances_are: pixels}", rtmdet(DistancesAre::Pixels, false), "a b"),
+        ("{layout: yolov8_raw, tensors: {grids: [a]}, distances_are: strides_from_corner, grids_begin_with: scores}", rtmdet(DistancesAre::CornerStrides, true), "a"),
         ("{layout: yolo_nas, name: a}", layout(YoloNasForm::Joined), "a"),
         ("{layout: yolov3, tensors: {scores: s, boxes: b}}", layout(DecodedBoxes), "b s"),
         ("{layout: yolov4, tensors: {boxes: b, scores: s}}", layout(DecodedBoxes), "b s"),

@@ -28,6 +28,7 @@ pub(in super::super) fn network(outputs: Shapes<'_>, operators: &[&str], names: 
             Err(_) => Axis::Open("n".to_owned()),
         };
         Tensor {
+            convolutions: Vec::new(),
             has_corners: None,
             name: name.to_owned(),
             element: Some(Element::FLOAT),
@@ -58,6 +59,7 @@ pub(in super::super) fn network(outputs: Shapes<'_>, operators: &[&str], names: 
         listed_weights: 0,
         parameters: 0,
         half_weights: 0,
+        weight_names: Vec::new(),
         torn_weights: Vec::new(),
         operators: operators.iter().map(operator).collect(),
         quantization: Quantization::default(),
