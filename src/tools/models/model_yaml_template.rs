@@ -87,7 +87,7 @@ impl ModelYamlTemplate {
                 wanted: wanted.to_owned(),
             });
         }
-        let is_other = |task: &&str| ["pose", "obb"].contains(task);
+        let is_other = |task: &&str| ["pose", "obb", "semantic", "depth"].contains(task);
         if let Some(task) = network.metadata_value("task").filter(is_other) {
             let task = task.to_owned();
             return Err(ModelYamlTemplateError::OtherTask { task });

@@ -28,6 +28,8 @@ pub enum ModelYamlTemplateError {
          detection network (such as yolo export model=yolo11n.pt format=onnx)",
         match task.as_str() {
             "obb" => "rotated boxes (task obb)",
+            "semantic" => "the class of each pixel (task semantic)",
+            "depth" => "distances (task depth)",
             _ => "poses (task pose)",
         }
     )]

@@ -11,6 +11,13 @@ fn vector(net: Net, operator: &str) -> Net {
         .and(&format!("vector = {operator} features\n> vector 1 C"))
 }
 
+/// The class of each pixel.
+fn pixels(net: Net) -> Net {
+    net.and(
+        "nothing = ConstantOfShape [1,192,256]\nclasses = Cast nothing to=6\n> classes@6 1 192 256",
+    )
+}
+
 pub(super) fn other_tasks_are_refused() -> Vec<Export> {
     let noted = |classes, task: &str| P5.net(classes).ultralytics(task);
     let high = Grids {
@@ -28,6 +35,8 @@ pub(super) fn other_tasks_are_refused() -> Vec<Export> {
         row("26-pose, end to end, without metadata", end_to_end(P5.net(1), 51), Refuses(&["poses", "export a detection network"])),
         row("v8-obb without metadata", ultralytics(P5.net(3), ANGLE), Refuses(&["task obb"])),
         row("26-obb, end to end, without metadata", end_to_end(P5.net(3), 1).and(ANGLE_OF_ROWS), Refuses(&["task obb"])),
+        row("Ultralytics 8.4.190, 26-sem", pixels(noted(3, "semantic")), Refuses(&["task semantic", "export a detection network"])),
+        row("26-sem without metadata", pixels(P5.net(3)), Refuses(&["no layout fits"])),
         row("v8-cls", vector(noted(3, "classify"), "Softmax"), Drafts("softmax")),
         row("classifier", vector(P5.net(1000), "Add (1)"), Drafts("logits")),
         row("classifier of several labels", vector(P5.net(20), "Sigmoid"), Drafts("sigmoid")),

@@ -71,7 +71,7 @@ pub fn likely_reason(network: &Network, size: Size) -> Option<&'static str> {
     let are_faces =
         named(&LANDMARKS) || last(10) && last(4) || last(16) && last(1) || last(1) && last(4);
     let single = match all().collect::<Vec<_>>().as_slice() {
-        [axes] => Some(*axes),
+        [axes] if outputs.list[0].is_float() => Some(*axes),
         _ => None,
     };
     let has_centers = |pair: &Pair<'_>| pair.boxes.has_corners == Some(false);
