@@ -13,7 +13,8 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Crates of the appliance by layer. A crate may depend on crates of lower layers only.
 const LAYERS: &[(&str, u8)] = &[
-    ("pipeline", 3),
+    ("pipeline", 4),
+    ("onvif", 3),
     ("source", 2),
     ("detect", 2),
     ("track", 2),
