@@ -19,9 +19,6 @@ const MAX_FILES: usize = 1000;
 /// Largest header of a file, and of a fragment, in bytes.
 const MAX_HEADER: u64 = 1 << 20;
 
-/// A video begins with a whole image: it may begin so long before what is asked for.
-const BEFORE: Duration = Duration::from_secs(2);
-
 /// Files overlap by less than this where one follows the other.
 const OVERLAP: Duration = Duration::from_millis(200);
 
@@ -98,7 +95,8 @@ impl Export {
             images: None,
             number: 0,
             end: 0,
-            shown: from.checked_sub(BEFORE).unwrap_or(from),
+            // The first file begins where it is opened.
+            shown: SystemTime::UNIX_EPOCH,
         })
     }
 
@@ -132,7 +130,7 @@ impl Export {
             return Ok(Some(Bytes::new()));
         }
         self.images = images;
-        self.open = Some(Source {
+        let mut source = Source {
             scales: scales(&header),
             file,
             from: item.from,
@@ -141,7 +139,11 @@ impl Export {
             data: 0,
             begin: None,
             base: self.end,
-        });
+        };
+        if is_first {
+            source.skip_to(self.span.0)?;
+        }
+        self.open = Some(source);
         // How long it is, is not known yet.
         if let Some(length) = find(&header, &[b"moov", b"mvex", b"mehd"]) {
             let at = length.as_ptr() as usize - header.as_ptr() as usize;
@@ -234,6 +236,29 @@ impl MediaStream for Export {
                 }
             }
         }
+    }
+}
+
+impl Source {
+    /// Goes on to the last fragment with a whole image at the begin that shows `from`, however long before it that is.
+    fn skip_to(&mut self, from: SystemTime) -> io::Result<()> {
+        let mut place = self.place;
+        while let Some((kind, size)) = box_at(&mut self.file, place, self.length)? {
+            if &kind == b"moof" && size <= MAX_HEADER {
+                let fragment = read_at(&mut self.file, place, size)?;
+                let facts = Facts::of(&fragment, &self.scales).filter(|facts| facts.is_images);
+                if let Some(facts) = facts {
+                    if self.from + ticks_span(facts.time) > from {
+                        break;
+                    }
+                    if facts.is_key {
+                        self.place = place;
+                    }
+                }
+            }
+            place += size;
+        }
+        Ok(())
     }
 }
 
@@ -409,6 +434,54 @@ mod tests {
         facts.set(&mut sound, 41, u64::from(2 * TIMESCALE));
         let times = find(&sound, &[b"moof", b"traf", b"tfdt"]).expect("there");
         assert_eq!(word(times, 8), Some(96_000));
+    }
+
+    /// A camera with a key frame every ten seconds: a span between two of them has the images from the first of them on.
+    #[test]
+    fn a_span_between_two_key_frames_begins_with_the_one_before_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let limits = jetwatch_archive::Limits::default();
+        let (archive, _) = Archive::open(folder.path(), limits).expect("an archive");
+        let from = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let item = jetwatch_archive::NewItem::new(MediaKind::Continuous, "gate", from);
+        let mut file = archive.begin(item).expect("a file");
+        let inside = [b"stsd", b"stbl", b"minf", b"mdia", b"trak", b"moov"];
+        let header = inside
+            .iter()
+            .fold(b"avc1".to_vec(), |contents, kind| part(kind, &contents));
+        let mut bytes = header;
+        for second in 0..20 {
+            let flags = if second % 10 == 0 {
+                0x200_0000
+            } else {
+                0x101_0000
+            };
+            bytes.extend(fragment(1, second * TIMESCALE, flags));
+            bytes.extend(part(b"mdat", &[second as u8]));
+        }
+        io::Write::write_all(&mut file, &bytes).expect("written");
+        let end = from + Duration::from_secs(20);
+        file.finish(jetwatch_archive::Finish::complete(end))
+            .expect("kept");
+        for (span, seconds) in [
+            ([6_200, 6_400], 0..7),
+            ([0, 100], 0..1),
+            ([10_000, 10_000], 10..11),
+            ([9_990, 11_500], 0..12),
+            ([19_900, 20_000], 10..20),
+        ] {
+            let [first, last] = span.map(|ms| from + Duration::from_millis(ms));
+            let mut export = Export::of(&archive, "gate", first, last).expect("there is a file");
+            let mut sent = Vec::new();
+            while let Some(piece) = export.next() {
+                sent.extend(piece);
+            }
+            let data: Vec<u8> = boxes(&sent)
+                .filter(|(kind, _)| kind == b"mdat")
+                .map(|(_, data)| data[0])
+                .collect();
+            assert_eq!(data, seconds.collect::<Vec<u8>>(), "{span:?}");
+        }
     }
 
     #[test]
