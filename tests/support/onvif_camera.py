@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A camera's ONVIF services, as far as clients ask for streams: a double of the cameras that no test machine has.
+"""A camera's ONVIF services, as far as clients ask for streams and motion: a double of the cameras that no test machine has.
 
-Follows ONVIF's Core, Media and Media2 specifications, WS-Security's UsernameToken and RFC 7616, and has the faults that users of other
-clients reported. The argument is JSON: which of these it has. Prints its port, then a line for each request: operation and status.
+Follows ONVIF's Core, Media, Media2 and Event specifications, WS-Security's UsernameToken and RFC 7616, and has the faults that users of
+other clients reported. The argument is JSON: which of these it has. Prints its port, then a line for each request: operation and status.
+A line of the input is `true` or `false`, what it sees from then on, or `reboot`, after which it knows no subscription.
 """
 import base64
 import calendar
@@ -10,6 +11,7 @@ import hashlib
 import http.server
 import json
 import sys
+import threading
 import time
 import xml.etree.ElementTree as tree
 
@@ -18,9 +20,16 @@ ENVELOPE = "http://www.w3.org/2003/05/soap-envelope"
 DEVICE = "http://www.onvif.org/ver10/device/wsdl"
 MEDIA = "http://www.onvif.org/ver10/media/wsdl"
 MEDIA2 = "http://www.onvif.org/ver20/media/wsdl"
+EVENTS = "http://www.onvif.org/ver10/events/wsdl"
+NOTIFICATION = "http://docs.oasis-open.org/wsn/b-2"
+ADDRESSING = "http://www.w3.org/2005/08/addressing"
 SCHEMA = "http://www.onvif.org/ver10/schema"
 options = json.loads(sys.argv[1])
 NONCES = {}
+# Messages that wait, by the number of the subscription.
+SUBSCRIPTIONS = {}
+CHANGED = threading.Condition()
+SEEN = ["false"]
 
 
 def fault(code, subcode, reason):
@@ -31,7 +40,9 @@ def fault(code, subcode, reason):
 
 
 def digest_header(algorithm):
-    return f'Digest realm="Login to A1", qop="auth", nonce="n-{algorithm}", opaque="", algorithm={algorithm}, stale="false"'
+    nonce = f"n-{len(NONCES)}"
+    NONCES[nonce] = 0
+    return f'Digest realm="Login to A1", qop="auth", nonce="{nonce}", opaque="", algorithm={algorithm}, stale="false"'
 
 
 def has_digest(header, path):
@@ -47,7 +58,7 @@ def has_digest(header, path):
     who = digest(f'{values["username"]}:{values["realm"]}:{PASSWORD}')
     what = digest(f"POST:{path}")
     wanted = digest(f'{who}:{values["nonce"]}:{values["nc"]}:{values["cnonce"]}:{values["qop"]}:{what}')
-    rises = int(values["nc"], 16) > NONCES.get(values["nonce"], 0)
+    rises = int(values["nc"], 16) > NONCES.get(values["nonce"], sys.maxsize)
     NONCES[values["nonce"]] = int(values["nc"], 16)
     return rises and values["username"] == USER and values["uri"] == path and values["response"] == wanted
 
@@ -93,6 +104,33 @@ def profile_media2(token, name, codec, size, rate, interval, sound):
     return f'<tr2:Profiles token="{token}"><tr2:Name>{name}</tr2:Name>{parts}</tr2:Profiles>'
 
 
+def stamp(seconds):
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now() + seconds))
+
+
+def notification(operation, value):
+    """A message about motion, and one about something else."""
+    topic, name = options.get("topic", ["tns1:VideoSource/MotionAlarm", "State"])
+    return "".join(
+        f'<wsnt:NotificationMessage><wsnt:Topic Dialect="d">{topic}</wsnt:Topic><wsnt:Message><tt:Message UtcTime="{stamp(0)}" '
+        f'PropertyOperation="{operation}"><tt:Source><tt:SimpleItem Name="Source" Value="{source}"/></tt:Source><tt:Data>'
+        f'<tt:SimpleItem Name="{name}" Value="{value}"/></tt:Data></tt:Message></wsnt:Message></wsnt:NotificationMessage>'
+        for topic, name, source in [("tns1:Device/tnsx:Logs", "State", "v1"), (topic, name, "v1")]
+    )
+
+
+def follow_input():
+    for line in sys.stdin:
+        with CHANGED:
+            if line.strip() == "reboot":
+                SUBSCRIPTIONS.clear()
+            else:
+                SEEN[0] = line.strip()
+                for waiting in SUBSCRIPTIONS.values():
+                    waiting.append(notification("Changed", SEEN[0]))
+            CHANGED.notify_all()
+
+
 PROFILES = [
     ("sub&1", "subStream", "H264", (640, 360), 15, 30, False),
     ("main", "mainStream", "H265", (2560, 1440), 25, 50, True),
@@ -134,6 +172,8 @@ class Camera(http.server.BaseHTTPRequestHandler):
                 return 401, [("WWW-Authenticate", digest_header(offer)) for offer in offers], b""
             if login == "basic" and authorization != "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode():
                 return 401, [("WWW-Authenticate", 'Basic realm="gSOAP Web Service"')], b""
+        if namespace in (EVENTS, NOTIFICATION):
+            return self.envelope(*self.events(message, operation, request))
         if operation in options.get("garbage", []):
             return 200, [], b"<html><body>It works!</body>"
         if operation in options.get("unsupported", []) or f"{namespace} {operation}" in options.get("unsupported", []):
@@ -143,10 +183,49 @@ class Camera(http.server.BaseHTTPRequestHandler):
     def envelope(self, status, body):
         text = (
             f'\n<?xml version="1.0" encoding="utf-8"?><s:Envelope xmlns:s="{ENVELOPE}" xmlns:tt="{SCHEMA}" xmlns:tds="{DEVICE}" '
-            f'xmlns:trt="{MEDIA}" xmlns:tr2="{MEDIA2}" xmlns:ter="http://www.onvif.org/ver10/error"><s:Body>{body}</s:Body></s:Envelope>\n'
+            f'xmlns:trt="{MEDIA}" xmlns:tr2="{MEDIA2}" xmlns:tev="{EVENTS}" xmlns:wsnt="{NOTIFICATION}" xmlns:a="{ADDRESSING}" '
+            f'xmlns:ter="http://www.onvif.org/ver10/error"><s:Body>{body}</s:Body></s:Envelope>\n'
         )
         # Some cameras begin with a line break, which XML does not allow.
         return status, [], text.encode() if options.get("line_break") else text.encode().lstrip()
+
+    def events(self, message, operation, request):
+        """Status and body of the answer to a request for events."""
+        parts = {part.tag.split("}")[1]: (part.text or "").strip() for part in message.iter()}
+        times = f"<wsnt:CurrentTime>{stamp(0)}</wsnt:CurrentTime><wsnt:TerminationTime>{stamp(options.get('lease_s', 60))}</wsnt:TerminationTime>"
+        if operation == "CreatePullPointSubscription":
+            has_time = "InitialTerminationTime" in parts
+            if options.get("time") == (not has_time):
+                return 500, fault("Receiver", "InvalidArgs", "the time")
+            with CHANGED:
+                if len(SUBSCRIPTIONS) >= options.get("places", 1):
+                    return 500, fault("Receiver", "MaxNotifyReached", "no place")
+                number = options.get("number", 0) + 1
+                options["number"] = number
+                SUBSCRIPTIONS[number] = [notification("Initialized", SEEN[0])]
+            given = options.get("event_address", "http://127.0.0.1:{port}/sub?{number}").format(port=self.server.server_address[1], number=number)
+            options["given"] = given
+            own = f'<a:ReferenceParameters><x:Id xmlns:x="http://maker/event">{number}</x:Id></a:ReferenceParameters>'
+            said = f"<tev:SubscriptionReference><a:Address>\n{given}</a:Address>{own}</tev:SubscriptionReference>{times}"
+            return 200, f"<tev:CreatePullPointSubscriptionResponse>{said}</tev:CreatePullPointSubscriptionResponse>"
+        number = int(parts.get("Id") or 0)
+        is_addressed = parts.get("To") == options["given"] and parts.get("Action", "").endswith(f"/{operation}Request")
+        if number not in SUBSCRIPTIONS or not is_addressed:
+            return 500, fault("Sender", "ResourceUnknownFault", "no such subscription")
+        if operation == "Unsubscribe":
+            del SUBSCRIPTIONS[number]
+            return 200, "<wsnt:UnsubscribeResponse/>"
+        if operation == "Renew":
+            if options.get("renew") == "none" or (options.get("renew") == "absolute" and parts["TerminationTime"].startswith("P")):
+                return 500, fault("Sender", "InvalidArgs", "the time")
+            return 200, f"<wsnt:RenewResponse>{times}</wsnt:RenewResponse>"
+        with CHANGED:
+            if not options.get("at_once"):
+                CHANGED.wait_for(lambda: SUBSCRIPTIONS.get(number, [1]), timeout=float(parts["Timeout"][2:-1]))
+            said = "".join(SUBSCRIPTIONS.get(number, []))
+            if number in SUBSCRIPTIONS:
+                SUBSCRIPTIONS[number] = []
+        return 200, f"<tev:PullMessagesResponse>{times}{said}</tev:PullMessagesResponse>"
 
     def address(self):
         host = options.get("service_host", "127.0.0.1:{port}").format(port=self.server.server_address[1])
@@ -162,6 +241,7 @@ class Camera(http.server.BaseHTTPRequestHandler):
 
     def GetServices(self, *_):
         spaces = [DEVICE] + [{"1": MEDIA, "2": MEDIA2}[kind] for kind in options.get("media", "12")]
+        spaces += [] if options.get("no_events") else [EVENTS]
         services = "".join(
             f"<tds:Service><tds:Namespace>{space}</tds:Namespace><tds:XAddr>{self.address()}</tds:XAddr></tds:Service>" for space in spaces
         )
@@ -169,6 +249,7 @@ class Camera(http.server.BaseHTTPRequestHandler):
 
     def GetCapabilities(self, *_):
         media = f"<tt:Media><tt:XAddr>{self.address()}</tt:XAddr></tt:Media>"
+        media += f"<tt:Events><tt:XAddr>{self.address()}</tt:XAddr></tt:Events>"
         return f"<tds:GetCapabilitiesResponse><tds:Capabilities>{media}</tds:Capabilities></tds:GetCapabilitiesResponse>"
 
     def GetDeviceInformation(self, *_):
@@ -195,4 +276,5 @@ class Camera(http.server.BaseHTTPRequestHandler):
 
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Camera)
 print(server.server_address[1], flush=True)
+threading.Thread(target=follow_input, daemon=True).start()
 server.serve_forever()

@@ -2,7 +2,7 @@
 //! A double of ONVIF cameras, which has what users of other clients reported.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::mpsc;
 
 use serde_json::Value;
@@ -13,6 +13,7 @@ pub const LOGIN: (&str, &str) = ("admin", "p<&>ss");
 /// A double of a camera, until it is dropped.
 pub struct OnvifCamera {
     child: Child,
+    input: ChildStdin,
     port: String,
     requests: mpsc::Receiver<String>,
 }
@@ -23,6 +24,7 @@ impl OnvifCamera {
         let mut child = Command::new("/usr/bin/python3")
             .arg(script)
             .arg(options.to_string())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("/usr/bin/python3 starts");
@@ -35,6 +37,7 @@ impl OnvifCamera {
             }
         });
         Self {
+            input: child.stdin.take().expect("stdin is piped"),
             child,
             port,
             requests,
@@ -43,6 +46,11 @@ impl OnvifCamera {
 
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
+    }
+
+    /// It sees motion from now on (`true`), or none (`false`), or starts again (`reboot`).
+    pub fn set(&mut self, what: &str) {
+        writeln!(self.input, "{what}").expect("it runs");
     }
 
     /// What `jetwatch discover` prints of it, with these arguments and this password.

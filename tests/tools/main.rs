@@ -23,6 +23,7 @@ mod eval;
 mod facts;
 mod interval_trackers;
 mod manual;
+mod motion;
 mod nsys_limits;
 mod nsys_profile;
 mod nsys_report;

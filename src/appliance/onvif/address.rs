@@ -51,6 +51,14 @@ pub(crate) fn service(given: &str, asked: &str) -> String {
     format!("{}://{authority}{}", to.scheme, to.path)
 }
 
+/// `given` with the host and the port of `asked`.
+pub(crate) fn at_host_of(given: &str, asked: &str) -> String {
+    match (Parts::of(given), Parts::of(asked)) {
+        (Some(to), Some(by)) => format!("{}://{}{}", by.scheme, by.authority, to.path),
+        _ => asked.to_owned(),
+    }
+}
+
 /// `given`, the address of a stream, with the host of `asked`. Its port stays: it is that of another protocol. User and password within it
 /// are left out where the caller has them.
 pub(crate) fn stream(given: &str, asked: &str, has_login: bool) -> String {

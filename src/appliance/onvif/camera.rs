@@ -12,6 +12,7 @@ const DEVICE: &str = "http://www.onvif.org/ver10/device/wsdl";
 /// The older service for media, whose streams are Motion JPEG, MPEG-4 and H.264, and the newer one.
 const MEDIA: &str = "http://www.onvif.org/ver10/media/wsdl";
 const MEDIA2: &str = "http://www.onvif.org/ver20/media/wsdl";
+const EVENTS: &str = "http://www.onvif.org/ver10/events/wsdl";
 const SCHEMA: &str = "http://www.onvif.org/ver10/schema";
 
 /// A camera or a recorder.
@@ -27,6 +28,8 @@ pub struct Camera {
     pub firmware: Option<String>,
     /// Seconds by which its clock is ahead of this machine's; `None` where it does not say.
     pub clock_skew_s: Option<i64>,
+    /// Whether it reports events.
+    pub has_events: bool,
     /// Its streams, of each video input the largest first.
     pub streams: Vec<Stream>,
 }
@@ -62,11 +65,11 @@ impl Camera {
         let clock_skew_s = clock_skew(&Client::new(address, None), address)?;
         let client = Client::new(address, login.cloned());
         client.skew_s.set(clock_skew_s.unwrap_or(0));
-        let (media, media2) = media_services(&client, address)?;
+        let services = services(&client, address)?;
         let of_device = Request {
             name: "GetDeviceInformation",
             namespace: DEVICE,
-            body: "",
+            ..Request::default()
         };
         let said = match client.call(address, of_device) {
             Ok(said) => Some(said),
@@ -86,18 +89,19 @@ impl Camera {
             model: of_device("Model"),
             firmware: of_device("FirmwareVersion"),
             clock_skew_s,
-            streams: streams(&client, media.as_deref(), media2.as_deref())?,
+            has_events: services.events.is_some(),
+            streams: streams(&client, &services)?,
             address: address.to_owned(),
         })
     }
 }
 
 /// How many seconds the camera's clock is ahead of this machine's; `None` where it does not say, or wants a login for this.
-fn clock_skew(client: &Client, address: &str) -> Result<Option<i64>, OnvifError> {
+pub(crate) fn clock_skew(client: &Client, address: &str) -> Result<Option<i64>, OnvifError> {
     let request = Request {
         name: "GetSystemDateAndTime",
         namespace: DEVICE,
-        body: "",
+        ..Request::default()
     };
     let answer = match client.call(address, request) {
         Ok(answer) => answer,
@@ -125,15 +129,21 @@ fn clock_skew(client: &Client, address: &str) -> Result<Option<i64>, OnvifError>
     Ok(said.map(|said| said.timestamp().as_second() - jiff::Timestamp::now().as_second()))
 }
 
-/// The addresses of the older and of the newer service for media.
-fn media_services(
-    client: &Client,
-    address: &str,
-) -> Result<(Option<String>, Option<String>), OnvifError> {
+/// Addresses of the services of a camera.
+#[derive(Default)]
+pub(crate) struct Services {
+    /// The older and the newer service for media.
+    media: Option<String>,
+    media2: Option<String>,
+    pub(crate) events: Option<String>,
+}
+
+pub(crate) fn services(client: &Client, address: &str) -> Result<Services, OnvifError> {
     let request = Request {
         name: "GetServices",
         namespace: DEVICE,
         body: "<IncludeCapability>false</IncludeCapability>",
+        ..Request::default()
     };
     let reached = |given: &str| address::service(given, address);
     let services = match client.call(address, request) {
@@ -148,34 +158,40 @@ fn media_services(
             .find(|service| xml::text(*service, &["Namespace"]) == Some(wanted))
             .and_then(|service| Some(reached(xml::text(service, &["XAddr"])?)))
     };
-    let (media, media2) = (of(MEDIA), of(MEDIA2));
-    if media.is_some() || media2.is_some() {
-        return Ok((media, media2));
+    let found = Services {
+        media: of(MEDIA),
+        media2: of(MEDIA2),
+        events: of(EVENTS),
+    };
+    if found.media.is_some() || found.media2.is_some() {
+        return Ok(found);
     }
     let request = Request {
         name: "GetCapabilities",
         namespace: DEVICE,
         body: "<Category>All</Category>",
+        ..Request::default()
     };
     let answer = client.call(address, request)?;
     let document = xml::parse(&answer).ok();
-    let media = document
-        .as_ref()
-        .and_then(|document| xml::text(document.root(), &["Capabilities", "Media", "XAddr"]));
-    // Where even that is missing, the older service is mostly at the same address.
-    Ok((
-        Some(media.map_or_else(|| address.to_owned(), reached)),
-        None,
-    ))
+    let of = |name| {
+        let document = document.as_ref()?;
+        xml::text(document.root(), &["Capabilities", name, "XAddr"]).map(reached)
+    };
+    Ok(Services {
+        // Where even that is missing, the older service is mostly at the same address.
+        media: Some(of("Media").unwrap_or_else(|| address.to_owned())),
+        media2: None,
+        events: of("Events"),
+    })
 }
 
 /// Streams by the newer service, else by the older one: that names H.265 something else, or leaves such streams out.
-fn streams(
-    client: &Client,
-    media: Option<&str>,
-    media2: Option<&str>,
-) -> Result<Vec<Stream>, OnvifError> {
-    let services = [(media2, MEDIA2, "<Type>All</Type>"), (media, MEDIA, "")];
+fn streams(client: &Client, services: &Services) -> Result<Vec<Stream>, OnvifError> {
+    let services = [
+        (services.media2.as_deref(), MEDIA2, "<Type>All</Type>"),
+        (services.media.as_deref(), MEDIA, ""),
+    ];
     let mut last = Ok(Vec::new());
     for (url, namespace, body) in services {
         let Some(url) = url else {
@@ -185,6 +201,7 @@ fn streams(
             name: "GetProfiles",
             namespace,
             body,
+            ..Request::default()
         };
         match client.call(url, request) {
             Ok(answer) => {
@@ -268,6 +285,7 @@ fn stream_uri(
         name: "GetStreamUri",
         namespace,
         body: &body,
+        ..Request::default()
     };
     let answer = client
         .call(url, request)

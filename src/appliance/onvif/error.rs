@@ -27,6 +27,10 @@ pub enum OnvifError {
         /// Seconds by which the camera's clock is ahead of this machine's.
         skew_s: i64,
     },
+    #[error(
+        "{address}: the camera reports no events (it has no service for them); leave `onvif` out"
+    )]
+    NoEvents { address: String },
     #[error("{address}: {request} is refused: {reason}")]
     Fault {
         address: String,

@@ -5,7 +5,7 @@
 //! newer one is Digest of HTTP (RFC 7616), the only one of cameras that are set so. Requests begin with the older one, which all
 //! cameras know that know only one, and end with what the camera asks for.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gio::glib::{self, Checksum, ChecksumType};
@@ -27,8 +27,11 @@ const WSU: &str =
 const TOKEN: &str = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-username-token-profile-1.0#PasswordDigest";
 const BASE64: &str = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-soap-message-security-1.0#Base64Binary";
 
+/// Addresses of a message, which requests for events have.
+pub(crate) const WSA: &str = "http://www.w3.org/2005/08/addressing";
+
 /// A request without parameters but those in `body`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Request<'a> {
     /// Name of the operation.
     pub(crate) name: &'static str,
@@ -36,6 +39,21 @@ pub(crate) struct Request<'a> {
     pub(crate) namespace: &'static str,
     /// The elements within that of the operation, which are in the namespace of the service.
     pub(crate) body: &'a str,
+    /// What WS-Addressing says of it; `None` where the service needs none.
+    pub(crate) addressing: Option<Addressing<'a>>,
+    /// Time that the camera may take beyond the usual: it waits for a message.
+    pub(crate) waits: Duration,
+}
+
+/// Headers of WS-Addressing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Addressing<'a> {
+    /// The name of what is asked for.
+    pub(crate) action: &'static str,
+    /// The address as the camera gives it, which is not always the one that it is reached by.
+    pub(crate) to: &'a str,
+    /// Elements of the camera that it wants to have back.
+    pub(crate) parameters: &'a str,
 }
 
 /// Asks the services of one camera.
@@ -48,6 +66,8 @@ pub(crate) struct Client {
     pub(crate) skew_s: Cell<i64>,
     /// Digests of HTTP after each other are counted.
     requests: Cell<u32>,
+    /// What the camera asked for, so that further requests begin with it: a token that it refuses counts as an attempt to log in.
+    challenges: RefCell<Vec<String>>,
 }
 
 /// The answer to one attempt.
@@ -63,7 +83,6 @@ impl Client {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(3)
-            .timeout_global(Some(TIMEOUT))
             // A camera is in a network of its own, not behind the proxy to the world.
             .proxy(None)
             .user_agent(concat!("jetwatch/", env!("CARGO_PKG_VERSION")));
@@ -73,6 +92,7 @@ impl Client {
             login,
             skew_s: Cell::new(0),
             requests: Cell::new(0),
+            challenges: RefCell::default(),
         }
     }
 
@@ -85,12 +105,16 @@ impl Client {
     /// # Errors
     /// There is no answer, it is a fault, or it is something else.
     pub(crate) fn call(&self, url: &str, request: Request<'_>) -> Result<String, OnvifError> {
-        let token = self.login.as_ref().map(|login| self.token(login));
-        let mut answer = self.post(url, request, token.as_deref(), None)?;
+        let Some(login) = &self.login else {
+            return self.accept(request, self.post(url, request, None, None)?);
+        };
+        let known = self.authorization(&self.challenges.borrow(), login, url);
+        let token = known.is_none().then(|| self.token(login));
+        let mut answer = self.post(url, request, token.as_deref(), known.as_deref())?;
         if answer.status == 401
-            && let Some(login) = &self.login
             && let Some(header) = self.authorization(&answer.challenges, login, url)
         {
+            self.challenges.replace(answer.challenges);
             answer = self.post(url, request, None, Some(&header))?;
         }
         self.accept(request, answer)
@@ -159,22 +183,38 @@ impl Client {
             name,
             namespace,
             body,
+            addressing,
+            waits,
         } = request;
-        let header =
-            token.map_or_else(String::new, |token| format!("<s:Header>{token}</s:Header>"));
+        let headers = [
+            addressing.map(|it| it.headers()).unwrap_or_default(),
+            token.unwrap_or_default().to_owned(),
+        ]
+        .concat();
+        let header = match headers.is_empty() {
+            true => String::new(),
+            false => format!("<s:Header>{headers}</s:Header>"),
+        };
         let envelope = format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?><s:Envelope xmlns:s=\"http://www.w3.org/2003/05/soap-envelope\">{header}<s:Body>\
              <{name} xmlns=\"{namespace}\">{body}</{name}></s:Body></s:Envelope>"
         );
-        let kind = format!("application/soap+xml; charset=utf-8; action=\"{namespace}/{name}\"");
-        let mut sent = self.agent.post(url).header("Content-Type", kind);
+        let action = addressing.map_or_else(
+            || format!("{namespace}/{name}"),
+            |addressing| addressing.action.to_owned(),
+        );
+        let kind = format!("application/soap+xml; charset=utf-8; action=\"{action}\"");
+        let timeout = TIMEOUT + waits;
+        let sent = self.agent.post(url).config();
+        let sent = sent.timeout_global(Some(timeout)).build();
+        let mut sent = sent.header("Content-Type", kind);
         if let Some(authorization) = authorization {
             sent = sent.header("Authorization", authorization);
         }
         let no_answer = |error: ureq::Error| OnvifError::NoAnswer {
             address: self.address.clone(),
             reason: match error {
-                ureq::Error::Timeout(_) => format!("none within {} s", TIMEOUT.as_secs()),
+                ureq::Error::Timeout(_) => format!("none within {} s", timeout.as_secs()),
                 ureq::Error::HostNotFound => "the host has no address".to_owned(),
                 error => error.to_string(),
             },
@@ -219,6 +259,30 @@ impl Client {
         let best = Challenge::best(challenges.iter().map(|it| Challenge::parse(it)))?;
         self.requests.set(self.requests.get() + 1);
         best.answer(login, "POST", path_of(url), self.requests.get())
+    }
+}
+
+impl Addressing<'_> {
+    fn headers(&self) -> String {
+        let mut id = random();
+        // The version of random identities, which some cameras check.
+        (id[6], id[8]) = (id[6] & 0x0f | 0x40, id[8] & 0x3f | 0x80);
+        let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = [
+            &hex[..8],
+            &hex[8..12],
+            &hex[12..16],
+            &hex[16..20],
+            &hex[20..],
+        ]
+        .join("-");
+        format!(
+            "<a:Action xmlns:a=\"{WSA}\">{}</a:Action><a:MessageID xmlns:a=\"{WSA}\">urn:uuid:{id}</a:MessageID>\
+             <a:To xmlns:a=\"{WSA}\">{}</a:To>{}",
+            self.action,
+            xml::escape(self.to),
+            self.parameters,
+        )
     }
 }
 
