@@ -162,6 +162,16 @@ fn check_machine(
     };
     for source in &config.sources {
         check_source(source, prepared, &context, lines);
+        if let Some(checked) = pipeline::check_motion(source) {
+            let what = format!("motion {}", source.name);
+            match checked {
+                Ok(device) => lines.ok(
+                    &what,
+                    &format!("{device} takes a subscription to its events"),
+                ),
+                Err(error) => lines.failed(&what, &error),
+            }
+        }
         check_interval(source, &config.detector, lines);
     }
     check_broker(config, &root, lines);

@@ -347,6 +347,7 @@ fn to_json(camera: &Asked) -> Value {
         "manufacturer": said.and_then(|said| said.manufacturer.as_ref()),
         "model": said.and_then(|said| said.model.as_ref()),
         "firmware": said.and_then(|said| said.firmware.as_ref()),
+        "events": said.map(|said| said.has_events),
         "clock_skew_s": said.and_then(|said| said.clock_skew_s),
         "streams": streams,
         "error": camera.said.as_ref().err().map(ToString::to_string),
@@ -455,6 +456,17 @@ fn sources(
                 .is_some_and(|rate| rate > SUGGESTED_MAX_FPS)
             {
                 let _ = writeln!(text, "  max_fps: {SUGGESTED_MAX_FPS}");
+            }
+            if said.has_events {
+                let usual = onvif::device_service(onvif::host(uri));
+                let address = (usual.as_ref() != Ok(&camera.address)).then_some(&camera.address);
+                let is_recorder = said.streams.iter().any(|other| other.input != chosen.input);
+                let input = chosen.input.as_ref().filter(|_| is_recorder);
+                let keys = [("address", address), ("input", input)].into_iter();
+                let keys: String = keys
+                    .filter_map(|(key, value)| Some(format!(", {key}: {}", json!(value?))))
+                    .collect();
+                let _ = writeln!(text, "  # onvif: {{events: motion{keys}}}");
             }
             for other in streams.iter().filter(|other| !std::ptr::eq(*other, chosen)) {
                 let uri = other.uri.as_ref().unwrap_or_else(|reason| reason);

@@ -7,10 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use jetwatch_media::mp4::complete_length;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use support::daemon::{Setup, exits, of_kind, start, terminate, wait_for_output, wait_until_some};
 use support::ffprobe::{self, decode, probe};
+use support::onvif_camera::{LOGIN, OnvifCamera};
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 
@@ -164,4 +165,94 @@ fn file_of_a_killed_daemon_plays_to_its_last_fragment() {
     let images = repaired.pts.len();
     assert!(images > 0 && images < probed.pts.len(), "{images}");
     assert_eq!(decode(&path), (images, String::new()));
+}
+
+/// A dark yard in which the network finds nothing: the clip is that of the motion which the camera reports. Its other camera reports none.
+#[test]
+fn motion_that_a_camera_reports_begins_a_clip_with_what_was_before() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let video = folder.path().join("dark.mp4");
+    let arguments =
+        "-f lavfi -i color=black:s=160x120:r=10:d=120 -c:v libx264 -preset ultrafast -g 10";
+    ffprobe::make(&arguments.split(' ').collect::<Vec<_>>(), &video);
+    let mut camera = OnvifCamera::start(&json!({"login": "token", "ahead_s": 7_200}));
+    let uri = format!(
+        "launch:filesrc location={} ! qtdemux ! h264parse ! identity sync=true",
+        video.display()
+    );
+    let setup = Setup::new(&format!(
+        "device: test\nsources:\n  - {{name: gate, uri: \"{uri}\"}}\n  - name: yard\n    uri: \"{uri}\"\n    onvif: {{events: motion, address: \"{}\", \
+         user: {}, password: \"{}\"}}\ndetector: {{model: {MODEL}, workers: 1}}\nrecord:\n  folder: media\n  {ANY_SPACE}\n  clips: {{enabled: true, \
+         trigger: motion, pre_roll_s: 1, post_roll_s: 1}}\npublish: {{mqtt: off, stats_interval_s: 1, json_lines: {{path: events.jsonl}}}}\n",
+        camera.address(),
+        LOGIN.0,
+        LOGIN.1,
+    ));
+    let daemon = start(&mut setup.command("run"));
+    let frames = || {
+        let stats = setup.lines_of("stats").pop()?;
+        let sources = stats["sources"].as_array()?.iter();
+        sources.map(|source| source["frames"].as_u64()).min()?
+    };
+    let wait_for_frames = |more: u64| {
+        let before = frames().unwrap_or(0);
+        wait_until_some("video of both", || {
+            frames().filter(|now| *now >= before + more)
+        });
+    };
+    let wait_for_request = |camera: &OnvifCamera, wanted: &str| {
+        wait_until_some(wanted, || {
+            camera
+                .requests()
+                .iter()
+                .any(|it| it.ends_with(wanted))
+                .then_some(())
+        });
+    };
+    wait_for_request(&camera, "PullMessages 200");
+    wait_for_frames(20);
+    camera.set("true");
+    let begun = setup.wait_for("motion", |line| {
+        line["kind"] == "motion" && line["on"] == true
+    });
+    camera.set("false");
+    let clip = setup.wait_for("a clip", |line| {
+        line["kind"] == "media" && line["state"] == "ready"
+    });
+    assert_eq!(
+        (&clip["source"], &begun["source"]),
+        (&"yard".into(), &"yard".into()),
+        "{clip}"
+    );
+    let time = |line: &Value, key: &str| line[key].as_str().expect("a time").to_owned();
+    assert!(
+        time(&clip, "from") < time(&begun, "changed_at"),
+        "{clip} and {begun}"
+    );
+    let probed = probe(&setup.path("media").join(time(&clip, "path"))).expect("it is read");
+    assert!(probed.pts.len() >= 10, "{clip}: {probed:?}");
+
+    // It starts again, and forgets the subscription.
+    camera.set("reboot");
+    wait_for_request(&camera, "CreatePullPointSubscription 200");
+    camera.set("true");
+    wait_until_some("motion again", || {
+        (setup.lines_of("motion").len() >= 4).then_some(())
+    });
+    // It is gone, and its video goes on.
+    drop(camera);
+    setup.wait_for("no motion", |_| {
+        setup
+            .lines_of("motion")
+            .last()
+            .is_some_and(|line| line["on"] == false)
+    });
+    wait_for_frames(10);
+    let log = terminate(daemon);
+    assert_has!(log => "the motion of the camera is followed", "motion of the camera is not known");
+    let others = setup
+        .lines_of("media")
+        .into_iter()
+        .filter(|media| media["source"] == "gate");
+    assert_eq!(others.count(), 0);
 }

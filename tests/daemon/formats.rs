@@ -15,7 +15,8 @@ use crate::support::generated::check_generated;
 use crate::support::schema::Schema;
 use jetwatch_config::{Config, FormatConfig, SceneRules};
 use jetwatch_publish::{
-    AnalyticsMessage, Format, FormatMessage, Publication, SourceInfo, format_of,
+    AnalyticsMessage, Format, FormatMessage, Motion, Publication, SourceInfo, SourceName, Utc,
+    format_of,
 };
 use jetwatch_types::{
     AnalyticsEvent, AnalyticsEventKind, Attribute, Classes, EventKind, LabelGroup, Side,
@@ -87,6 +88,7 @@ impl Player {
             rules,
             has_schedule: false,
             has_pictures: false,
+            has_motion: false,
         };
         self.format.source_added(&source, &mut self.messages);
     }
@@ -179,6 +181,13 @@ impl Player {
         self.add("ramp", &LABELS, SceneRules::default());
         self.state("gate", 0, SourceState::Connecting);
         self.state("gate", 1, SourceState::Online);
+        let (source, on, changed_at) = (SourceName("gate"), true, Utc(at(1)));
+        let motion = Motion {
+            source,
+            on,
+            changed_at,
+        };
+        self.publish(&Publication::Motion(motion), 1);
         self.state("ramp", 1, SourceState::Online);
 
         // A person who walks, and a little later stands in the yard for a while.

@@ -16,9 +16,9 @@ use std::time::Duration;
 use jetwatch_config::{Config, SceneRules, heading_slug};
 use jetwatch_platform::throttling::{Cause, ThrottleEvent};
 use jetwatch_publish::{
-    Activity, AnalyticsMessage, DetectorStatus, Encoder, Publication, ReloadProblem, ReloadState,
-    ReloadStatus, Reply, ScoreThreshold, SourceName, Switch, Timestamp, Utc, message_page,
-    message_schema,
+    Activity, AnalyticsMessage, DetectorStatus, Encoder, Motion, Publication, ReloadProblem,
+    ReloadState, ReloadStatus, Reply, ScoreThreshold, SourceName, Switch, Timestamp, Utc,
+    message_page, message_schema,
 };
 use jetwatch_telemetry::update_status::{STATUS_VERSION, UpdateState, UpdateStatus};
 use jetwatch_types::SourceState;
@@ -168,6 +168,7 @@ fn lines() -> String {
         Publication::Switch(Switch { source: SourceName("cam"), rule: None, on: true, changed_at: Utc(at(7)) }),
         Publication::Switch(Switch { source: SourceName("cam"), rule: Some("yard"), on: false, changed_at: Utc(at(7)) }),
         Publication::ScoreThreshold(ScoreThreshold { source: SourceName("cam"), threshold: 0.35, changed_at: Utc(at(7)) }),
+        Publication::Motion(Motion { source: SourceName("cam"), on: true, changed_at: Utc(at(7)) }),
         Publication::Active { source: "cam", activity: &DETECTION, at: at(7) },
         Publication::Active { source: "cam", activity: &YARD, at: at(7) },
         Publication::source_state("cam", SourceState::Offline, Some("no \"frame\"\nfor 5 s"), at(7)),

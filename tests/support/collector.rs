@@ -35,6 +35,7 @@ pub fn config(uri: SourceUri) -> SourceConfig {
         reconnect_max_wait: Duration::from_millis(400),
         interval: None,
         schedule: None,
+        onvif: None,
         record: Default::default(),
         rules: Default::default(),
         roi: None,

@@ -58,6 +58,8 @@ fn streams_of_cameras_with_reported_peculiarities_are_found() {
         ("the address behind a router", json!({"service_host": "192.168.0.10:80"}), NEW, HOST),
         // agsh/onvif 41 and 170.
         ("a stream behind a router", json!({"stream_host": "192.168.0.10:8554"}), NEW, HOST),
+        // BigTonyTones/Tonys-Onvf-RTSP-Server 12: another address of the loopback interface.
+        ("a stream at its loopback address", json!({"stream_host": "127.0.1.1:8554"}), NEW, HOST),
         ("a line break before the answer", json!({"line_break": true}), NEW, HOST),
     ];
     for (case, options, codec, host) in cases {
@@ -165,7 +167,7 @@ fn sources_are_printed_that_the_configuration_takes() {
     };
     assert_eq!(source.name, "a1-dome");
     // The sub stream is large enough for a network.
-    assert_has!(sources => "rtsp://127.0.0.1:8554/sub&?channel=1&subtype=5", "# mainStream H265 2560×1440: rtsp://127.0.0.1:8554/main");
+    assert_has!(sources => "rtsp://127.0.0.1:8554/sub&?channel=1&subtype=5", "# onvif: {events: motion, address: \"http://127.0.0.1:", "# mainStream H265 2560×1440: rtsp://127.0.0.1:8554/main");
     // Added to a file, without what it has, and with the password beside it.
     let main = folder.path().join("jetwatch.yaml");
     let before =

@@ -32,6 +32,7 @@ mod mistakes;
 mod mqtt_broker;
 mod mqtt_states;
 mod names;
+mod onvif;
 mod other_formats;
 mod overrides;
 mod placeholder;
@@ -81,6 +82,7 @@ pub use logging::LogConfig;
 pub use metrics::{MetricsConfig, MetricsTlsConfig};
 pub use mqtt_broker::Broker;
 pub use mqtt_states::StatesConfig;
+pub use onvif::{OnvifConfig, OnvifEvents};
 pub use other_formats::{
     Coordinate, DeepStreamPayload, FormatConfig, FormatKind, Location, ObjectKinds, PlaceConfig,
     ReviewConfig, SensorConfig,
@@ -89,8 +91,8 @@ pub use publish::{
     Credentials, JsonLinesConfig, MqttConfig, MqttVersion, PublishConfig, TlsConfig,
 };
 pub use record::{
-    ClipConfig, ContinuousConfig, EncodingConfig, RecordConfig, RetentionConfig, SnapshotConfig,
-    SourceRecordConfig,
+    ClipConfig, ClipTrigger, ContinuousConfig, EncodingConfig, RecordConfig, RetentionConfig,
+    SnapshotConfig, SourceRecordConfig,
 };
 pub use redact::{redact, redact_parameters};
 pub use reference::{

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use super::folders::state_folder;
 use super::groups::KeptLabels;
-use super::section::Section;
+use super::section::{KeyValue, Section};
 use super::spool::parse_bytes;
 use super::yaml::map::Map;
 use super::yaml::node::Value;
-use super::{Config, SourceConfig};
+use super::{Config, SourceConfig, Words};
 
 /// Folder unless the configuration names another: `media` in `$JETWATCH_STATE_DIR`, or in `/var/lib/jetwatch`.
 static MEDIA_FOLDER: LazyLock<PathBuf> = LazyLock::new(|| state_folder("media"));
@@ -74,6 +74,9 @@ pub struct ClipConfig {
     /// Keep the video around each track, where a source does not say otherwise.
     #[key(default = false)]
     pub enabled: bool,
+    /// What begins and prolongs a clip of a source with `onvif`; of others it is tracks in any case.
+    #[key(default = "objects")]
+    pub trigger: ClipTrigger,
     /// Video before the start of the track; it begins with a picture that needs no earlier one.
     #[key(name = "pre_roll_s", range = 0..=60, default = 5)]
     pub pre_roll: Duration,
@@ -92,6 +95,18 @@ pub struct ClipConfig {
     /// Maximum size in memory of the video before a clip, per source.
     #[key(text = RING_SIZES, parse = parse_ring_size, default = "32MiB")]
     pub ring_bytes: u64,
+}
+
+/// What begins and prolongs a clip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Words)]
+pub enum ClipTrigger {
+    /// Tracks.
+    #[default]
+    Objects,
+    /// Motion that the camera reports. Tracks prolong a clip, and begin none.
+    Motion,
+    /// Both.
+    Any,
 }
 
 /// All of the video.
@@ -166,6 +181,14 @@ impl RecordConfig {
     #[must_use]
     pub fn has_clips(&self, source: &SourceConfig) -> bool {
         source.record.clips.unwrap_or(self.clips.enabled)
+    }
+
+    /// What begins the clips of `source`.
+    pub fn clip_trigger(&self, source: &SourceConfig) -> ClipTrigger {
+        match source.onvif {
+            Some(_) => self.clips.trigger,
+            None => ClipTrigger::Objects,
+        }
     }
 
     /// Whether all video of `source` is kept.
@@ -252,6 +275,7 @@ pub(super) fn check(root: &Map<'_>, sources: &[Map<'_>], detector: Option<&Map<'
     if let Some(clips) = given_section(&record, "clips") {
         check_labels(&clips, detector);
         check_zones(root, &clips, sources);
+        check_trigger(root, &clips, sources);
     }
 }
 
@@ -301,6 +325,20 @@ fn check_zones(root: &Map<'_>, clips: &Map<'_>, sources: &[Map<'_>]) {
             let what = format!("no source has a zone `{zone}`");
             clips.invalid("zones", &what, Some(&hint));
         }
+    }
+}
+
+/// Motion is reported by cameras with `onvif` alone.
+fn check_trigger(root: &Map<'_>, clips: &Map<'_>, sources: &[Map<'_>]) {
+    let trigger = ClipTrigger::read(clips, "trigger").unwrap_or_default();
+    let has_motion = root.has("source_templates") || sources.iter().any(|map| map.has("onvif"));
+    if trigger != ClipTrigger::Objects && !has_motion {
+        let hint = "add onvif: {events: motion} to the source whose camera reports it";
+        clips.invalid(
+            "trigger",
+            "no source follows the motion of its camera",
+            Some(hint),
+        );
     }
 }
 

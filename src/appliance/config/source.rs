@@ -19,7 +19,7 @@ use super::schema::{DefaultValue, ValueType};
 use super::section::{KeyValue, Section};
 use super::uri::parse::URI_FORMS;
 use super::yaml::map::Map;
-use super::{SourceRecordConfig, SourceUri, Words};
+use super::{OnvifConfig, SourceRecordConfig, SourceUri, Words, onvif};
 
 /// Maximum number of sources of one daemon.
 pub const MAX_SOURCES: usize = 64;
@@ -90,6 +90,8 @@ pub struct SourceConfig {
     pub interval: Option<Interval>,
     /// When its frames go through the network: a name from schedules, a window or a list of windows. Default: always.
     pub schedule: Option<Schedule>,
+    /// Events that the camera reports by ONVIF, such as motion. Default: none are followed.
+    pub onvif: Option<OnvifConfig>,
     /// What is kept of its video, where that differs from `record`.
     pub record: SourceRecordConfig,
     /// What is watched for in its images.
@@ -221,6 +223,7 @@ fn check_source(map: &Map<'_>) {
         check_playback(map, &uri);
         check_work(map, &uri);
         check_tls(map, &uri);
+        onvif::check(map, &uri);
         if matches!(uri, SourceUri::Images(_)) && map.has("max_fps") {
             map.invalid(
                 "max_fps",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When the clips of one source begin and end. Pure: tracks and time in, changes out.
+//! When the clips of one source begin and end. Pure: tracks, motion and time in, changes out.
 //!
-//! A clip begins with the first track that qualifies, and all tracks that begin while it is open are in it. It ends some time
-//! after the last of them. One that becomes too long is continued by another, without a gap.
+//! A clip begins with the first track that qualifies or with motion, and all tracks that begin while it is open are in it. It ends some
+//! time after the last of them. One that becomes too long is continued by another, without a gap.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -38,6 +38,8 @@ pub struct ClipMachine {
     open: Option<Open>,
     /// Qualified tracks that have not ended.
     live: BTreeSet<TrackId>,
+    /// The camera reports motion.
+    in_motion: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +57,7 @@ impl ClipMachine {
             times,
             open: None,
             live: BTreeSet::new(),
+            in_motion: false,
         }
     }
 
@@ -66,6 +69,16 @@ impl ClipMachine {
     /// A track qualifies at `now`. Returns the beginning of a clip where none is open.
     pub fn track_qualified(&mut self, track: TrackId, now: Duration) -> Option<ClipChange> {
         self.live.insert(track);
+        self.seen(now)
+    }
+
+    /// Whether there is motion at `now`. Returns the beginning of a clip where none is open.
+    pub fn motion(&mut self, is_on: bool, now: Duration) -> Option<ClipChange> {
+        let was_on = std::mem::replace(&mut self.in_motion, is_on);
+        (was_on || is_on).then(|| self.seen(now)).flatten()
+    }
+
+    fn seen(&mut self, now: Duration) -> Option<ClipChange> {
         match &mut self.open {
             Some(open) => {
                 open.seen = open.seen.max(now);
@@ -98,7 +111,7 @@ impl ClipMachine {
     /// The time has come to `now`.
     pub fn advance(&mut self, now: Duration) -> Option<ClipChange> {
         let open = self.open.as_mut()?;
-        if self.live.is_empty() && now >= open.seen + self.times.post_roll {
+        if self.live.is_empty() && !self.in_motion && now >= open.seen + self.times.post_roll {
             self.open = None;
             return Some(ClipChange::Closed);
         }
@@ -112,6 +125,7 @@ impl ClipMachine {
     /// The source brings no more images: the clip ends, with all tracks.
     pub fn finish(&mut self) -> Option<ClipChange> {
         self.live.clear();
+        self.in_motion = false;
         self.open.take().map(|_| ClipChange::Closed)
     }
 }

@@ -17,7 +17,7 @@ const PULSE: Duration = Duration::from_secs(30);
 /// What a message says of motion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Motion {
-    /// Topic and source, which tell rules and inputs of a camera apart.
+    /// Topic and source: each rule and each input of a camera has its own.
     key: String,
     /// Values of its source: video input, rule.
     source: Vec<String>,

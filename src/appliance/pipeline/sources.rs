@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, bounded};
@@ -26,6 +27,7 @@ use jetwatch_types::{Classes, SourceId};
 use super::PipelineError;
 use super::clips::ClipFactory;
 use super::image_budgets::ImageBudgets;
+use super::motion;
 use super::shared::Shared;
 use super::source_handler::SourceHandler;
 use super::switches::Switches;
@@ -42,6 +44,9 @@ pub(super) use from_template::FromTemplate;
 /// Longest time that a source may take to end when it is removed; then it is abandoned.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Longest time to end the subscriptions to events of cameras at the end of the run.
+const MOTION_END_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// A source of the pipeline.
 pub(super) struct RunningSource {
     id: SourceId,
@@ -49,6 +54,8 @@ pub(super) struct RunningSource {
     /// Ends this source only.
     stop: StopToken,
     handle: SourceHandle,
+    /// Follows the motion that its camera reports.
+    motion: Option<JoinHandle<()>>,
     /// It has ended without a failure.
     has_ended: Arc<AtomicBool>,
     /// When its frames go through the network; `None`: always.
@@ -202,17 +209,22 @@ impl Sources {
             can_skip(config, source) || can_be_switched(config) || source.schedule.is_some();
         let ends = (&stop, &has_ended);
         let context = self.source_context(id, source, skips, ends, counters, stream);
+        let inputs = self.shared.inputs.clone();
+        let changed = move |on| inputs.send(TrackInput::Motion { id, on }).is_ok();
+        let motion = motion::start(source, stop.clone(), changed)?;
         match source::start(source, context) {
             Ok(handle) => self.running.push(RunningSource {
                 id,
                 config: source.clone(),
                 stop,
                 handle,
+                motion,
                 has_ended,
                 schedule,
                 from_template: None,
             }),
             Err(cause) => {
+                stop.stop();
                 self.shared.batcher.close(id);
                 self.wait_until_drained(id, Instant::now() + REMOVE_TIMEOUT);
                 return Err(thread(cause));
@@ -242,6 +254,8 @@ impl Sources {
             let has_ended = wait_until(until, || {
                 source.handle.is_finished() || pipeline_stop.is_stopped()
             });
+            // The place of its subscription is free before another one asks for it.
+            end_motion(source.motion.as_ref(), Instant::now() + MOTION_END_TIMEOUT);
             if has_ended && source.handle.is_finished() {
                 // A failure was logged when it happened.
                 let _ = source.handle.join();
@@ -300,7 +314,10 @@ impl Sources {
             self.shared.batcher.close_all();
         }
         let mut failed = Vec::new();
-        for RunningSource { config, handle, .. } in self.running.drain(..) {
+        let motion_ends_by = Instant::now() + MOTION_END_TIMEOUT;
+        for source in self.running.drain(..) {
+            let RunningSource { config, handle, .. } = source;
+            end_motion(source.motion.as_ref(), motion_ends_by);
             if let Some(Err(error)) = joiner.join(&format!("source-{}", config.name), handle) {
                 failed.push((config.name, error));
             }
@@ -388,6 +405,13 @@ impl Sources {
             full_image,
             synthetic: defaults.synthetic.clone(),
         }
+    }
+}
+
+/// Waits until `motion` has ended its subscription. One whose camera does not answer is left behind.
+fn end_motion(motion: Option<&JoinHandle<()>>, by: Instant) {
+    if let Some(motion) = motion {
+        wait_until(by, || motion.is_finished());
     }
 }
 

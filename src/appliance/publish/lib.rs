@@ -53,10 +53,10 @@ pub use subscribe::Subscriber;
 pub use topics::{Delivery, SetTopic, Setting, Topics};
 pub use webhook::{WebhookSink, check_webhook, webhook_folders};
 pub use wire::{
-    Count, Encoder, Group, GroupCount, Label, MachineStats, MediaStats, ReloadProblem, ReloadState,
-    ReloadStatus, SPOOL_CLASSES, ScoreThreshold, SecondaryStats, SourceName, SourceStats,
-    SourceStatus, SpoolStats, Stats, Switch, Timestamp, Utc, message_page, message_schema,
-    track_identity,
+    Count, Encoder, Group, GroupCount, Label, MachineStats, MediaStats, Motion, ReloadProblem,
+    ReloadState, ReloadStatus, SPOOL_CLASSES, ScoreThreshold, SecondaryStats, SourceName,
+    SourceStats, SourceStatus, SpoolStats, Stats, Switch, Timestamp, Utc, message_page,
+    message_schema, track_identity,
 };
 
 use bytes::Bytes;
@@ -112,6 +112,8 @@ pub enum Publication<'a> {
     },
     /// The score threshold of a source was set; published for the first time when the source is added.
     ScoreThreshold(ScoreThreshold<'a>),
+    /// The camera of a source reports motion, or its end; published for the first time when the source is added.
+    Motion(Motion<'a>),
     /// Analytics events of one frame of one source.
     Analytics {
         /// Name of the source.
@@ -300,6 +302,8 @@ pub struct SourceInfo {
     pub has_schedule: bool,
     /// Whether pictures of its tracks are published.
     pub has_pictures: bool,
+    /// Whether the motion that its camera reports is published.
+    pub has_motion: bool,
 }
 
 /// Receiver of publications. Implementations: MQTT, other formats over MQTT, webhooks, and JSON lines.

@@ -23,6 +23,7 @@
 //! <prefix>/<device>/<source>/rules/<rule> the same for a rule                             retained, QoS 1
 //! …/detect/active, …/rules/<rule>/active  JSON, kind `active`, where there is a schedule   retained, QoS 1
 //! <prefix>/<device>/<source>/score_threshold a bare number                                retained, QoS 1
+//! <prefix>/<device>/<source>/motion       whether the camera reports motion, `ON` or `OFF` retained, QoS 1
 //! <prefix>/<device>/<source>/media        JSON, kind `media`                              QoS 1
 //! <prefix>/<device>/<source>/snapshots/<label> JPEG, the newest picture of a label        retained, QoS 1
 //! <prefix>/<device>/<source>/tracks/<track>/snapshot JPEG, the newest picture of a track  QoS 0
@@ -104,9 +105,10 @@ const SCORE_THRESHOLD: MessageTopic = MessageTopic::new(
     "<source>/score_threshold",
     Delivery::State,
 );
+const MOTION: MessageTopic = MessageTopic::new("motion", "<source>/motion", Delivery::State);
 
 /// The topics of all kinds of messages.
-pub(crate) const MESSAGE_TOPICS: [MessageTopic; 21] = [
+pub(crate) const MESSAGE_TOPICS: [MessageTopic; 22] = [
     EVENT,
     DETECTIONS,
     COUNT,
@@ -116,6 +118,7 @@ pub(crate) const MESSAGE_TOPICS: [MessageTopic; 21] = [
     DETECT_ACTIVE,
     RULE_ACTIVE,
     SCORE_THRESHOLD,
+    MOTION,
     ANALYTICS,
     ZONE,
     LINE,
@@ -180,6 +183,7 @@ impl Publication<'_> {
                 None => (DETECT_ACTIVE, *source, ""),
             },
             Self::ScoreThreshold(score) => (SCORE_THRESHOLD, score.source.0, ""),
+            Self::Motion(motion) => (MOTION, motion.source.0, ""),
             Self::Analytics { source, .. } => (ANALYTICS, *source, ""),
             Self::Zone { source, zone, .. } => (ZONE, *source, zone.name.as_str()),
             Self::Line { source, line, .. } => (LINE, *source, line.name.as_str()),

@@ -24,7 +24,7 @@ use std::time::SystemTime;
 
 use self::analytics::{AnalyticsEventBody, LineBody, ZoneBody};
 pub(crate) use self::bare::bare_payload;
-pub use self::bare::{Count, GroupCount, ScoreThreshold, Switch};
+pub use self::bare::{Count, GroupCount, Motion, ScoreThreshold, Switch};
 pub use self::body::SourceStatus;
 use self::body::{DetectionsBody, DetectorBody, EventBody};
 use self::control::{ActiveBody, ReplyBody};
@@ -143,6 +143,7 @@ impl Encoder {
             Publication::GroupCount(count) => out.write(count),
             Publication::Switch(switch) => out.write(switch),
             Publication::ScoreThreshold(threshold) => out.write(threshold),
+            Publication::Motion(motion) => out.write(motion),
             Publication::Analytics {
                 source,
                 rules,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use jetwatch_archive::{MediaId, MediaKind};
-use jetwatch_config::{Config, SourceConfig};
+use jetwatch_config::{ClipTrigger, Config, SourceConfig};
 use jetwatch_detect::{ClassFilter, DetectError};
 use jetwatch_media::{
     ClipChange, ClipCommand, ClipLabel, ClipMachine, ClipTimes, Mark, SourceStream,
@@ -36,6 +36,10 @@ pub(crate) struct SourceClips {
     open: Option<String>,
     /// Label of its first track.
     label: Option<String>,
+    trigger: ClipTrigger,
+    /// The camera reports motion, or has since the last frame.
+    in_motion: bool,
+    has_moved: bool,
     /// Tracks of the open clip, with the identities of their events.
     tracks: Vec<(TrackId, String)>,
 }
@@ -54,7 +58,6 @@ impl SourceClips {
         is_recording: Arc<AtomicBool>,
     ) -> Result<Self, DetectError> {
         let clips = &config.record.clips;
-        // A source may be recorded without clips.
         let records = config.record.has_clips(source);
         let filter = ClassFilter::with_groups(classes, &clips.labels)?;
         let wanted = |name: &String| clips.zones.contains(name);
@@ -86,6 +89,13 @@ impl SourceClips {
             is_recording,
             open: None,
             label: None,
+            // A source may be recorded without clips.
+            trigger: match records {
+                true => config.record.clip_trigger(source),
+                false => ClipTrigger::Objects,
+            },
+            in_motion: false,
+            has_moved: false,
             tracks: Vec::new(),
         })
     }
@@ -106,6 +116,13 @@ impl SourceClips {
         let now = self.clock.step(meta);
         if let Some(change) = self.machine.advance(now) {
             self.change(change, meta, Duration::ZERO);
+        }
+        let in_motion = std::mem::take(&mut self.has_moved) || self.in_motion;
+        if self.trigger != ClipTrigger::Objects
+            && let Some(change) = self.machine.motion(in_motion, now)
+        {
+            self.label = None;
+            self.change(change, meta, self.times.pre_roll);
         }
         for event in events {
             if event.kind == EventKind::New && self.zones.is_empty() {
@@ -139,6 +156,12 @@ impl SourceClips {
         self.commands.flush();
     }
 
+    /// The camera reports motion, or its end; the next frame counts as the one of it.
+    pub(crate) fn set_motion(&mut self, on: bool) {
+        self.in_motion = on;
+        self.has_moved |= on;
+    }
+
     /// The frame is processed. A track that is not confirmed yet began `before` it at the earliest.
     pub(crate) fn set_processed(&self, meta: &FrameMeta, before: Duration) {
         let needed = meta.pts.map(|pts| pts.saturating_sub(before));
@@ -160,6 +183,7 @@ impl SourceClips {
             .get(usize::from(class))
             .is_some_and(|wanted| *wanted)
             || self.machine.is_live(track)
+            || (self.trigger == ClipTrigger::Motion && self.open.is_none())
         {
             return;
         }

@@ -166,6 +166,7 @@ mod tests {
             rules: config.sources[0].rules.clone(),
             has_schedule: false,
             has_pictures: false,
+            has_motion: false,
         }
     }
 

@@ -51,6 +51,8 @@ pub(crate) enum TrackInput {
         status: Option<Status>,
         schedules: Option<Vec<Option<Schedule>>>,
     },
+    /// The camera of a source reports motion, or its end.
+    Motion { id: SourceId, on: bool },
     /// No frame follows from this source, and its queue is closed.
     QueueClosed { id: SourceId },
     /// All other threads have ended.

@@ -183,6 +183,12 @@ impl TrackStage {
                 status,
                 schedules,
             } => self.on_scheduled(id, status, schedules),
+            TrackInput::Motion { id, on } => {
+                // It may have been removed meanwhile.
+                if let Some(source) = self.sources.get_mut(id) {
+                    source.set_motion(on, &mut self.publisher);
+                }
+            }
             TrackInput::QueueClosed { id } => self.end_if_drained(id),
             TrackInput::Shutdown => {
                 self.drain_secondary(inputs);

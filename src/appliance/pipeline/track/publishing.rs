@@ -3,7 +3,7 @@
 
 use std::time::SystemTime;
 
-use jetwatch_publish::{Activity, Publication, ScoreThreshold, SourceName, Switch, Utc};
+use jetwatch_publish::{Activity, Motion, Publication, ScoreThreshold, SourceName, Switch, Utc};
 use jetwatch_types::FrameMeta;
 
 use super::counts::CountChange;
@@ -95,6 +95,18 @@ impl TrackedSource {
             message.reason.as_deref(),
             message.at,
         ));
+    }
+
+    /// The camera reports motion, or its end.
+    pub(super) fn set_motion(&mut self, on: bool, publisher: &mut Publisher) {
+        if let Some(clips) = &mut self.clips {
+            clips.set_motion(on);
+        }
+        publisher.publish(&Publication::Motion(Motion {
+            source: SourceName(&self.info.name),
+            on,
+            changed_at: Utc(SystemTime::now()),
+        }));
     }
 
     /// Publishes a switch or threshold that has this value now.

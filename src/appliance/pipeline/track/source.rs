@@ -271,6 +271,7 @@ fn source_info(
         has_chosen_labels: filters.iter().any(|wanted| !wanted.is_empty()),
         rules: source.rules.clone(),
         has_schedule: source.schedule.is_some(),
+        has_motion: source.onvif.is_some(),
         has_pictures: config.record.snapshots.mqtt && config.record.has_snapshots(source),
     })
 }

@@ -24,6 +24,9 @@ impl TrackStage {
             sink.source_added(&source.info);
         }
         source.publish_switches(&mut self.publisher);
+        if source.info.has_motion {
+            source.set_motion(false, &mut self.publisher);
+        }
         self.sources.insert(id, source);
     }
 

@@ -141,6 +141,7 @@ impl Sink for WebSink {
             | Publication::Reply { .. }
             | Publication::Snapshot { .. }
             | Publication::Active { .. }
+            | Publication::Motion(_)
             | Publication::Update(_) => {}
             _ => self.retain(record),
         }

@@ -22,7 +22,7 @@ use self::review::{Camera, ReviewChange, ReviewRules};
 use self::stats::StatsHistory;
 use super::identity::seconds;
 use super::{Format, FormatDelivery, FormatMessage, Scale, to_json};
-use crate::{AnalyticsMessage, Publication, SourceInfo, SourceStatus};
+use crate::{AnalyticsMessage, Motion, Publication, SourceInfo, SourceStatus};
 use jetwatch_config::{FormatConfig, SceneRules};
 use jetwatch_types::{
     AnalyticsEventKind, Classes, EventKind, FrameMeta, SourceState, TrackEvent, TrackId,
@@ -341,6 +341,10 @@ impl Format for FrigateFormat {
                     FormatDelivery::Latest,
                     out,
                 );
+            }
+            Publication::Motion(Motion { source, on, .. }) => {
+                let motion = if *on { "ON" } else { "OFF" };
+                self.push(source.0, "motion", motion, FormatDelivery::Latest, out);
             }
             Publication::Snapshot {
                 source,

@@ -93,6 +93,15 @@ pub(super) fn draft(site: &Site, source: &Source) -> Draft {
         "val_tpl": "{{ 'online' if value_json.state in ('online', 'ended') else 'offline' }}",
     });
     let mut components = vec![connection(site, name)];
+    if source.info.has_motion {
+        let topic = site.topics.of_source(name, "motion");
+        let entity = Component::entity("binary_sensor", Rank::Essential, &["motion"], "motion");
+        components.push(
+            entity
+                .set("dev_cla", "motion")
+                .state(&topic, &where_given("value")),
+        );
+    }
     let announced = announced(site, source);
     components.extend(label_entities(site, name, &announced));
     if source.info.has_pictures {

@@ -94,6 +94,7 @@ fn source(name: &str, has_chosen_labels: bool, rules: SceneRules) -> SourceInfo 
         rules,
         has_schedule: false,
         has_pictures: false,
+        has_motion: false,
     }
 }
 
@@ -210,12 +211,17 @@ fn messages_have_the_keys_that_home_assistant_accepts() {
 #[test]
 fn chosen_labels_have_entities_from_the_start() {
     let mut state = home_assistant_with(options(true));
-    state.take(known(source("yard", true, rules())));
+    let with_motion = SourceInfo {
+        has_motion: true,
+        ..source("yard", true, rules())
+    };
+    state.take(known(with_motion));
     state.take(Fact::Earlier(Vec::new()));
     let messages = read(&state.messages());
     let ids = ids(&messages[YARD]);
     for wanted in [
         "connection",
+        "motion",
         "label--person--occupancy",
         "label--traffic-20light--count",
         "group--vehicle--count",

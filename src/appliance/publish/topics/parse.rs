@@ -19,7 +19,7 @@ pub(crate) enum Purpose<'t> {
     Status,
     /// A zone, a line, or what is active, by the kind of its messages.
     Rule(&'static str),
-    /// A switch, of detection or of a rule.
+    /// A switch, of detection or of a rule, or motion.
     Switch,
     /// A score threshold.
     ScoreThreshold,
@@ -89,7 +89,7 @@ impl Topics {
         let levels: Vec<&str> = self.below(topic)?.split('/').collect();
         let (source, purpose) = match *levels.as_slice() {
             [source, "status"] => (source, Purpose::Status),
-            [source, "detect"] | [source, "rules", _] => (source, Purpose::Switch),
+            [source, "detect" | "motion"] | [source, "rules", _] => (source, Purpose::Switch),
             [source, "detect", "active"] | [source, "rules", _, "active"] => {
                 (source, Purpose::Rule("active"))
             }

@@ -67,6 +67,17 @@ pub struct ScoreThreshold<'a> {
     pub changed_at: Utc,
 }
 
+/// Whether the camera of a source reports motion by ONVIF. Only as a JSON line; on MQTT it is `ON` or `OFF`.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[schemars(rename = "motion", title = "Motion", deny_unknown_fields)]
+pub struct Motion<'a> {
+    pub source: SourceName<'a>,
+    /// Whether there is motion. Off also while the camera does not answer.
+    pub on: bool,
+    /// When it was reported.
+    pub changed_at: Utc,
+}
+
 fn four_decimals<S: Serializer>(number: &f32, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64((f64::from(*number) * 1e4).round() / 1e4)
 }
@@ -77,7 +88,9 @@ pub(crate) fn bare_payload(record: &Publication<'_>) -> Option<String> {
         // A bare integer, as Frigate and Home Assistant's sensors have it.
         Publication::Count(Count { count, .. })
         | Publication::GroupCount(GroupCount { count, .. }) => Some(count.to_string()),
-        Publication::Switch(switch) => Some(if switch.on { "ON" } else { "OFF" }.to_owned()),
+        Publication::Switch(Switch { on, .. }) | Publication::Motion(Motion { on, .. }) => {
+            Some(if *on { "ON" } else { "OFF" }.to_owned())
+        }
         Publication::ScoreThreshold(score) => Some(decimals(score.threshold)),
         _ => None,
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::SCHEMA_VERSION;
 use super::analytics::{AnalyticsEventBody, LineBody, ZoneBody};
-use super::bare::{Count, GroupCount, ScoreThreshold, Switch};
+use super::bare::{Count, GroupCount, Motion, ScoreThreshold, Switch};
 use super::body::{DetectionsBody, DetectorBody, EventBody, SourceStatus};
 use super::control::{ActiveBody, ReplyBody};
 use super::machine::ThrottlingBody;
@@ -68,6 +68,7 @@ messages! {
     "group_count": GroupCount<'_>,
     "switch": Switch<'_>,
     "score_threshold": ScoreThreshold<'_>,
+    "motion": Motion<'_>,
     "active": ActiveBody<'_>,
     "analytics": AnalyticsEventBody<'_>,
     "zone": ZoneBody<'_>,

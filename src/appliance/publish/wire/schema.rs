@@ -22,11 +22,11 @@ const ABOUT: &str = "Every JSON message that jetwatch publishes, over MQTT or as
     and `<prefix>/<device>/<source>/counts/<label>` is a bare integer (retained): the number of active tracks; \
     `<prefix>/<device>/<source>/groups/<group>` is the same for a group of labels. \
     `<prefix>/<device>/<source>/detect` and `<prefix>/<device>/<source>/rules/<rule>` are `ON` or `OFF`, \
-    and `<prefix>/<device>/<source>/score_threshold` is a bare number (all retained). \
+    and so is `<prefix>/<device>/<source>/motion`; `<prefix>/<device>/<source>/score_threshold` is a bare number (all retained). \
     `<prefix>/<device>/<source>/detect/active` and `<prefix>/<device>/<source>/rules/<rule>/active` are objects of kind `active`. \
     `<prefix>/<device>/<source>/snapshots/<label>` (retained) and `<prefix>/<device>/<source>/tracks/<track_id>/snapshot` are JPEG files, \
     only with `record.snapshots.mqtt`. \
-    A JSON line is one of the objects below; these are objects of kind `count`, `group_count`, `switch` and `score_threshold` there. \
+    A JSON line is one of the objects below; these are objects of kind `count`, `group_count`, `switch`, `motion` and `score_threshold` there. \
     A new version number means that subscribers must change; fields may be added without one.";
 
 /// The fields that all messages have, `source` where they are about one.
@@ -114,7 +114,7 @@ pub fn message_page() -> String {
         This page is generated from the structs in `src/appliance/publish`; do not edit it.\n\
         `configs/messages.schema.json` is the JSON Schema of the messages.\n\n\
         Every JSON message that jetwatch publishes, over MQTT or as a JSON line. On MQTT, messages of kind `count`, `group_count`,\n\
-        `switch` and `score_threshold` are bare values; [Topics and messages](../guide/topics.md) has these and the JPEG files.\n\
+        `switch`, `motion` and `score_threshold` are bare values; [Topics and messages](../guide/topics.md) has these and the JPEG files.\n\
         A new version number means that subscribers must change; fields may be added without one. Integers are not negative.\n\n\
         | kind | topic below `<prefix>/<device>` | QoS | retained |\n|---|---|---|---|\n"
         .to_owned();
