@@ -268,7 +268,7 @@ fn check_sessions(
             latency: Duration::from_millis(100),
         });
         source.ca_file = certificate.map(|it| it.certificate.clone());
-        source.stall_timeout = 10 * SECOND;
+        source.stall_timeout = 20 * SECOND;
         // Longer than a closed connection is taken for an answer.
         source.reconnect_wait = SECOND + SECOND / 2;
         source.reconnect_max_wait = 3 * SECOND;
