@@ -278,7 +278,10 @@ pub fn trial_limit(run: &Value, meta: Option<&Value>, late: u64) -> Option<Findi
     metrics.run.late_in_trial = Some(late);
     let findings = advise(&metrics).into_iter();
     let known = findings.filter_map(|finding| Some((finding.limit_rank()?, finding)));
-    Some(known.min_by_key(|(rank, _)| *rank)?.1)
+    let (_, mut limit) = known.min_by_key(|(rank, _)| *rank)?;
+    // The streams set the pace.
+    limit.stage = limit.stage.filter(|stage| *stage != Stage::Input.name());
+    Some(limit)
 }
 
 /// Every object with a time is a range. The error names a time that is not a number.

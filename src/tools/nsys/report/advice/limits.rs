@@ -178,7 +178,7 @@ pub(super) fn nearest(metrics: &CaptureMetrics) -> Option<Finding> {
             evidence: format!("{waits} of the detectors' time went into waiting for frames"),
             advice: "give the detectors less to do",
             keys: split("detector.interval detector.model detector.precision sources[].max_fps"),
-            stage: None,
+            stage: Some(limit.stage.name()),
         });
     }
     Some(Finding {
