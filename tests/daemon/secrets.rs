@@ -91,9 +91,9 @@ fn configuration(folder: &Path, ports: &Ports) -> String {
 device: test
 sources:
   - {{name: gate, uri: 'synthetic://traffic?seed=1&objects=4&width=320&height=180&fps=10'}}
-  - {{name: yard, uri: 'rtsp://{camera}/1', user: admin, password: hunter-camera}}
-  - {{name: ramp, uri: 'http://{camera}/2.jpg', user: admin, password_env: JETWATCH_TEST_CAMERA}}
-  - {{name: roof, uri: 'rtsp://{camera}/3', user: admin, password_file: {folder}/camera}}
+  - {{name: yard, uri: 'rtsp://{camera}/1', user: admin, password: hunter-camera, onvif: {{events: motion, address: '{camera}', user: admin, password: hunter-onvif}}}}
+  - {{name: ramp, uri: 'http://{camera}/2.jpg', user: admin, password_env: JETWATCH_TEST_CAMERA, onvif: {{events: motion, user: admin, password_env: JETWATCH_TEST_CAMERA}}}}
+  - {{name: roof, uri: 'rtsp://{camera}/3', user: admin, password_file: {folder}/camera, onvif: {{events: motion, user: admin, password_file: {folder}/camera}}}}
 {sources}source_templates:
   - name: more
     parameters: [{{name: n, min: 1, max: 4}}]

@@ -719,7 +719,7 @@ mod tests {
     #[test]
     fn bytes_that_belong_to_no_part_are_passed_over() {
         let (media, answer) = (b"$\x00\x00\x02\x80x", b"RTSP/1.0 200 OK\r\n\r\n");
-        for between in [b"\x80\x60$$\nab".as_slice(), b"K", b"$$$", b"RT SP/"] {
+        for between in [b"\x80\x60$$\nab".as_slice(), b"K", b"K$$$", b"RT SP/"] {
             let mut bytes = [&media[..], between, media, between, answer].concat();
             let mut count = 0;
             Part::take(&mut bytes, |_| count += 1).expect("nothing is wrong");
