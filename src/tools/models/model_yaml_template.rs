@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use jetwatch_detect::class_names::{is_placeholder, number_placeholders, unused_names};
-use jetwatch_detect::graph::{Axis, Element, Network};
+use jetwatch_detect::graph::{Axis, Element, Network, PixelRange};
 use jetwatch_detect::layouts::ssd::{BACKGROUND_KEY, SsdBackground};
 use jetwatch_detect::layouts::{
     self, InferredLayout, LayoutKind, candidate_layouts, image_input, input_size,
@@ -33,6 +33,8 @@ pub struct ModelYamlTemplate {
     input: String,
     /// Whether the input takes bytes instead of floats.
     is_bytes: bool,
+    /// What it takes, where the network itself normalizes the pixels.
+    takes: Option<PixelRange>,
     size: Size,
     labels: Vec<String>,
     labels_from: String,
@@ -166,6 +168,7 @@ impl ModelYamlTemplate {
                 is_background_given: background.is_some(),
                 input: input.name.clone(),
                 is_bytes: input.element == Some(Element::UINT8),
+                takes: input.takes,
                 size,
                 labels,
                 labels_from,
@@ -259,7 +262,12 @@ impl ModelYamlTemplate {
         }
         writeln!(text, "  width: {}", self.size.width)?;
         writeln!(text, "  height: {}", self.size.height)?;
-        let guessed = if self.is_bytes {
+        let normalized = match self.takes {
+            Some(PixelRange::Bytes) => Some(([0.0; 3], [1.0; 3])),
+            Some(PixelRange::Unit) => Some(([0.0; 3], [1.0 / 255.0; 3])),
+            None => None,
+        };
+        let guessed = if self.is_bytes || normalized.is_some() {
             "color"
         } else {
             "color, mean, scale"
@@ -280,16 +288,16 @@ impl ModelYamlTemplate {
                 "  type: uint8   # pixels as they are: the network normalizes them itself"
             )?;
         } else {
+            if normalized.is_some() {
+                writeln!(text, "  # The network subtracts and scales itself.")?;
+            }
+            let (mean, scale) = normalized.unwrap_or((input.mean, input.scale));
             writeln!(
                 text,
                 "  mean: {}    # subtracted from 0..255, in the order of the colors",
-                three(input.mean)
+                three(mean)
             )?;
-            writeln!(
-                text,
-                "  scale: {}   # multiplied after that",
-                three(input.scale)
-            )?;
+            writeln!(text, "  scale: {}   # multiplied after that", three(scale))?;
         }
         let placement = match input.placement {
             Placement::TopLeft => "top_left",

@@ -28,6 +28,7 @@ fn tensor(name: &str, element: Element, axes: &[i64]) -> Tensor {
         axes: Some(axes.iter().map(axis).collect()),
         made_by: None,
         convolutions: Vec::new(),
+        takes: None,
         has_corners: None,
     }
 }

@@ -24,6 +24,10 @@ pub(super) fn ultralytics_planes_are_read() -> Vec<Export> {
     // Without a noted size, 640×640 is tried first.
     let open = || BIG.net_of(3, "images batch 3 height width");
     let input = |input: &str| P5.net_of(3, input).named();
+    let behind = |operation: &str| {
+        let net = P5.net_behind(3, "images 1 3 192 256", operation);
+        ultralytics(net.named(), PLANES)
+    };
     let seg = |net: Net| ultralytics(net, SEGMENTS).and(PROTOTYPES);
     let read = Reads("yolov8", CENTERED);
     #[rustfmt::skip]
@@ -43,6 +47,9 @@ pub(super) fn ultralytics_planes_are_read() -> Vec<Export> {
         row("v8, open batch", ultralytics(batch(), PLANES).batch("batch"), read),
         row("v8, 320x192", ultralytics(noted(WIDE, 3), PLANES), read),
         row("v8, uint8 input", ultralytics(input("images@2 1 3 192 256"), PLANES), Reads("yolov8", "rgb bytes center")),
+        row("v8, divided by 255 inside", behind("Div images (255)"), Reads("yolov8", "rgb 0..255 center")),
+        row("v8, multiplied by 1/255 inside", behind("Mul images (0.003921569)"), Reads("yolov8", "rgb 0..255 center")),
+        row("v8, mean of ImageNet inside", behind("Sub images (0.485)"), Reads("yolov8", "rgb 0..1 center")),
         row("26, many boxes for an object", one_to_many(noted(P5, 3)), read),
         row("v8-p2", ultralytics(noted(P2, 3), PLANES), read),
         row("v8-p2 without metadata", ultralytics(P2.net(3), PLANES), read),

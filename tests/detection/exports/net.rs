@@ -132,6 +132,15 @@ impl Grids {
 
     /// A network with this input: name, type of the elements, and axes.
     pub(super) fn net_of(self, classes: usize, input: &str) -> Net {
+        self.net_behind(
+            classes,
+            input,
+            &format!("Cast {} to={FLOAT}", tensor(input).0),
+        )
+    }
+
+    /// The same, with this operation on the input.
+    pub(super) fn net_behind(self, classes: usize, input: &str, operation: &str) -> Net {
         let mut net = Net {
             grids: self,
             classes,
@@ -141,9 +150,8 @@ impl Grids {
             metadata: Vec::new(),
         }
         .input(input);
-        let name = tensor(input).0;
         net.ops(&format!(
-            "pixels = Cast {name} to={FLOAT}
+            "pixels = {operation}
             mean = ReduceMean pixels axes=1,2,3 keepdims=0
             zeros = Mul mean (0)"
         ));

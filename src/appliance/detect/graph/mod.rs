@@ -26,7 +26,9 @@ pub use convert::{Converted, with_usual_ends};
 pub use external_data::{ExternalTensor, embed, external_tensors};
 pub use protobuf::Malformed;
 pub use quantization::Quantization;
-pub use summary::{Axis, Convolution, Element, ExternalFile, Network, Operator, Opset, Tensor};
+pub use summary::{
+    Axis, Convolution, Element, ExternalFile, Network, Operator, Opset, PixelRange, Tensor,
+};
 
 /// Protobuf messages have at most 2 GiB; what is larger has its weights in files next to it.
 const MAX_BYTES: u64 = 1 << 31;

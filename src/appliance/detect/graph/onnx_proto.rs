@@ -56,6 +56,8 @@ pub(super) struct Weight<'a> {
     pub(super) axes: Vec<i64>,
     /// Bytes of the values; `None` when they are not stored as such.
     pub(super) raw: Option<&'a [u8]>,
+    /// Bytes of 32-bit floats that are stored as such.
+    pub(super) floats: Option<&'a [u8]>,
     /// Whether one of the values that are stored as numbers is not 0.
     pub(super) has_nonzero: bool,
     /// Where the values lie, if not in this file.
@@ -90,6 +92,37 @@ pub(super) enum Axis<'a> {
     Fixed(i64),
     /// Left open; the name may be empty.
     Open(&'a str),
+}
+
+impl Weight<'_> {
+    /// The values of floats of 32 or 64 bits, where there is one or one for each plane of an image.
+    pub(super) fn few_values(&self) -> Option<Vec<f64>> {
+        let bytes = self.raw.or(self.floats)?;
+        let values: Vec<f64> = match self.element {
+            1 => {
+                let (numbers, []) = bytes.as_chunks() else {
+                    return None;
+                };
+                numbers
+                    .iter()
+                    .take(4)
+                    .map(|number| f32::from_le_bytes(*number).into())
+                    .collect()
+            }
+            11 => {
+                let (numbers, []) = bytes.as_chunks() else {
+                    return None;
+                };
+                numbers
+                    .iter()
+                    .take(4)
+                    .map(|number| f64::from_le_bytes(*number))
+                    .collect()
+            }
+            _ => return None,
+        };
+        matches!(values.len(), 1 | 3).then_some(values)
+    }
 }
 
 impl<'a> Node<'a> {
@@ -248,6 +281,7 @@ pub(super) fn weight(message: Message<'_>) -> Result<Weight<'_>, Malformed> {
                 Ok(())
             })?,
             2 => weight.element = field.number()?,
+            4 => weight.floats = field.bytes().ok(),
             // Small whole numbers and 64-bit ones may be stored one by one.
             5 | 7 => field.numbers(|number| {
                 weight.has_nonzero |= number != 0;

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use super::onnx_proto::{Graph, Node, Weight};
-use super::summary::Convolution;
+use super::summary::{Convolution, PixelRange};
 
 /// Operators that change only shape or storage, not the meaning of the numbers.
 const SHAPING: [&str; 11] = [
@@ -92,19 +92,88 @@ impl<'g, 'a> Producers<'g, 'a> {
         found.unwrap_or_default()
     }
 
-    /// Of a convolution. A weight that is shared or quantized is behind nodes.
-    fn weight_of(&self, node: Node<'a>) -> Option<Convolution> {
-        let mut name = node.input(1);
+    /// Which pixels the image `input` of `graph` takes, where the network itself normalizes them; `None` where its first operator is no
+    /// such one.
+    pub(super) fn takes(&self, graph: &Graph<'a>, input: &str) -> Option<PixelRange> {
+        let mut tensor = input;
         for _ in 0..MAX_STEPS {
-            name = match self.nodes.get(name) {
-                Some(node) if SHAPING.contains(&node.operator) => node.input(0),
-                _ => break,
+            let takes_it = |node: &&Node<'a>| node.inputs().any(|taken| taken == tensor);
+            let mut users = graph
+                .nodes
+                .iter()
+                .filter(takes_it)
+                .filter(|node| node.operator != "Shape");
+            let (node, None) = (*users.next()?, users.next()) else {
+                return None;
             };
+            let other = node.inputs().find(|taken| *taken != tensor);
+            let is_shaping = SHAPING.contains(&node.operator) || node.operator == "Resize";
+            match (node.operator, other) {
+                _ if is_shaping => {}
+                ("Div" | "Mul" | "Sub" | "Add", Some(other)) => {
+                    let values = self.weights.get(self.stored(other))?.few_values()?;
+                    if let Some(range) = range_of(node.operator, &values) {
+                        return range;
+                    }
+                }
+                _ => return None,
+            }
+            tensor = node.output();
         }
+        None
+    }
+
+    /// The weight behind `tensor`: one that is shared or quantized is behind nodes.
+    fn stored(&self, mut tensor: &'a str) -> &'a str {
+        for _ in 0..MAX_STEPS {
+            match self.nodes.get(tensor) {
+                Some(node) if SHAPING.contains(&node.operator) => tensor = node.input(0),
+                _ => break,
+            }
+        }
+        tensor
+    }
+
+    fn weight_of(&self, node: Node<'a>) -> Option<Convolution> {
+        let name = self.stored(node.input(1));
         let channels = self.weights.get(name)?.axes.first()?.unsigned_abs();
         Some(Convolution {
             name: name.to_owned(),
             channels,
         })
+    }
+}
+
+/// What an image is that `operator` normalizes first by `values`: means and deviations of 0 to 1, or of 0 to 255. `None`: they change
+/// nothing; `Some(None)`: they are no normalization.
+fn range_of(operator: &str, values: &[f64]) -> Option<Option<PixelRange>> {
+    let all = |is: &dyn Fn(f64) -> bool| values.iter().all(|value| is(*value));
+    let is_neutral = match operator {
+        "Div" | "Mul" => all(&|value| value == 1.0),
+        _ => all(&|value| value == 0.0),
+    };
+    let (is_bytes, is_unit) = match operator {
+        "Div" => (
+            all(&|value| value >= 16.0),
+            all(&|value| value > 0.0 && value < 16.0),
+        ),
+        "Mul" => (
+            all(&|value| value > 0.0 && value <= 0.1),
+            all(&|value| value > 0.1),
+        ),
+        "Sub" => (
+            all(&|value| value > 2.0),
+            all(&|value| value > 0.0 && value <= 2.0),
+        ),
+        _ => (
+            all(&|value| value < -2.0),
+            all(&|value| (-2.0..0.0).contains(&value)),
+        ),
+    };
+    match (is_neutral, is_bytes, is_unit) {
+        (true, ..) => None,
+        (_, true, _) => Some(Some(PixelRange::Bytes)),
+        (_, _, true) => Some(Some(PixelRange::Unit)),
+        _ => Some(None),
     }
 }

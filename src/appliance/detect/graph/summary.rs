@@ -72,9 +72,21 @@ pub struct Tensor {
     /// Of an output: the convolutions in which it ends, joined along the channels in this order; empty where it ends in something else.
     #[serde(skip)]
     pub convolutions: Vec<Convolution>,
+    /// Of an input: which pixels it takes, where the network itself normalizes them.
+    #[serde(skip)]
+    pub takes: Option<PixelRange>,
     /// Of an output: whether a run gave boxes by their corners, which the shape does not show; `None` without a run.
     #[serde(skip)]
     pub has_corners: Option<bool>,
+}
+
+/// Which pixels a network takes that normalizes them itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PixelRange {
+    /// 0 to 255.
+    Bytes,
+    /// 0 to 1.
+    Unit,
 }
 
 /// A convolution at the end of a network.
@@ -266,7 +278,10 @@ pub(super) fn summarize(
             .inputs
             .iter()
             .filter(|port| !is_weight(port))
-            .map(tensor)
+            .map(|port| Tensor {
+                takes: producers.takes(graph, port.name),
+                ..tensor(port)
+            })
             .collect(),
         outputs: graph
             .outputs
@@ -324,6 +339,7 @@ fn tensor(port: &onnx_proto::ValueInfo<'_>) -> Tensor {
             .map(|axes| axes.iter().map(axis).collect()),
         made_by: None,
         convolutions: Vec::new(),
+        takes: None,
         has_corners: None,
     }
 }

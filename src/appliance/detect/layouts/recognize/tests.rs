@@ -29,6 +29,7 @@ pub(in super::super) fn network(outputs: Shapes<'_>, operators: &[&str], names: 
         };
         Tensor {
             convolutions: Vec::new(),
+            takes: None,
             has_corners: None,
             name: name.to_owned(),
             element: Some(Element::FLOAT),
