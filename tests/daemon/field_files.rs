@@ -326,10 +326,18 @@ fn files_that_cannot_be_played_say_why() {
     }
     let whole = std::fs::read(path("whole.mp4")).expect("it was made");
     std::fs::write(path("cut.mp4"), &whole[..whole.len() / 2]).expect("written");
+    ffmpeg(
+        &format!(
+            "{} -f lavfi -i sine=d=20 -c:v libx264 -pix_fmt yuv420p -c:a aac",
+            drawn("320x180", 25, 2)
+        ),
+        &path("sound.mp4"),
+    );
     // LAVFilters#326, ffmpy#47: its packets have other contents, which are not read.
     std::fs::write(path("camera.dav"), b"DHAV\xfd\0\0\0").expect("written");
     for (name, wanted) in [
         ("cut.mp4", "its index (moov) is missing; record it again"),
+        ("sound.mp4", "shorter than a fifth of an MP4 file"),
         ("moving.gif", "convert it with: ffmpeg"),
         (
             "camera.dav",

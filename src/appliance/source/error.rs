@@ -85,8 +85,8 @@ pub enum SourceError {
     NoStart { waited: Duration },
     #[error("the media has no video frame; check that the file is complete and has a video track")]
     Empty,
-    #[error("the media has no video stream (found: {found})")]
-    NoVideo { found: String },
+    #[error("the media has no video stream (found: {found}){hint}")]
+    NoVideo { found: String, hint: &'static str },
     /// This machine cannot open such a source.
     #[error("{uri}: {reason}")]
     Unsupported { uri: String, reason: String },

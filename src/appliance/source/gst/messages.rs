@@ -233,6 +233,7 @@ fn error_of_missing(mut missing: Vec<MissingPlugin>) -> Option<SourceError> {
     let found: Vec<&str> = missing.iter().map(|plugin| plugin.what.as_str()).collect();
     (!found.is_empty()).then(|| SourceError::NoVideo {
         found: found.join(", "),
+        hint: "",
     })
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One session with a GStreamer pipeline: starts it, watches its bus, and stops it on every exit path.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -134,9 +135,23 @@ struct Session<'a> {
     is_connecting: bool,
 }
 
-/// Adds a remedy to errors of local cameras, whose driver reports little.
-fn with_camera_hint(uri: &SourceUri, error: SourceError) -> SourceError {
+fn is_mp4(path: &Path) -> bool {
+    let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+    ["mp4", "m4v", "mov"]
+        .iter()
+        .any(|known| ending.eq_ignore_ascii_case(known))
+}
+
+/// Adds a remedy to errors of local cameras, whose driver reports little, and of MP4 files.
+fn with_hint(uri: &SourceUri, error: SourceError) -> SourceError {
     match error {
+        SourceError::NoVideo { found, .. } if matches!(uri, SourceUri::File(path) if is_mp4(path)) => {
+            SourceError::NoVideo {
+                found,
+                hint: "; GStreamer leaves out a video that is shorter than a fifth of an MP4 file: if this one has a video, convert it with: \
+                       ffmpeg -i FILE -c copy NEW.mkv",
+            }
+        }
         SourceError::Element {
             element,
             message,
@@ -384,11 +399,8 @@ impl Session<'_> {
                     Some(gst::MessageView::Error(error)) => error,
                     _ => error,
                 };
-                Err(
-                    camera::format_error(uri, &self.built.pipeline, error).unwrap_or_else(|| {
-                        with_camera_hint(uri, element_error(error, self.missing.take()))
-                    }),
-                )
+                Err(camera::format_error(uri, &self.built.pipeline, error)
+                    .unwrap_or_else(|| with_hint(uri, element_error(error, self.missing.take()))))
             }
             gst::MessageView::Warning(warning) => {
                 let element = warning.src().map(|src| src.name().to_string());
@@ -487,9 +499,8 @@ impl Session<'_> {
             return Err(if others.is_empty() {
                 SourceError::Empty
             } else {
-                SourceError::NoVideo {
-                    found: others.join(", "),
-                }
+                let found = others.join(", ");
+                with_hint(&self.config.uri, SourceError::NoVideo { found, hint: "" })
             });
         }
         if self.context.stop.is_stopped() {
