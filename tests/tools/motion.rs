@@ -86,7 +86,7 @@ fn cameras_that_report_no_motion_say_why() {
         ),
     ] {
         let camera = OnvifCamera::start(&options);
-        let error = open(&camera).err().expect("there is no subscription");
+        let error = open(&camera).err().expect("it was refused");
         assert_has!(error.to_string() => part);
     }
     // One that has started again does not know the subscription: koush/scrypted 1994, home-assistant/core 37711.

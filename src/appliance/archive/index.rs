@@ -59,8 +59,7 @@ impl Index {
     /// under the returned name.
     pub(crate) fn open(folder: &Path) -> Result<(Self, Option<PathBuf>), ArchiveError> {
         let (index, put_aside) = Self::open_files(folder)?;
-        index.add_totals()?;
-        index.add_objects()?;
+        index.add_missing()?;
         Ok((index, put_aside))
     }
 
@@ -75,8 +74,7 @@ impl Index {
             max_objects: MAX_IN_MEMORY,
         };
         index.create()?;
-        index.add_totals()?;
-        index.add_objects()?;
+        index.add_missing()?;
         Ok(index)
     }
 
@@ -149,6 +147,12 @@ impl Index {
         self.connection
             .execute_batch(&sql)
             .map_err(|source| self.error(source))
+    }
+
+    /// Adds what an index that is new, or that an earlier version made, has not.
+    fn add_missing(&self) -> Result<(), ArchiveError> {
+        self.add_totals()?;
+        self.add_objects()
     }
 
     /// Runs `sql` in one change where the index has no `table` yet: an earlier version made it, or it is new.

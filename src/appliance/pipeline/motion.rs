@@ -15,7 +15,7 @@ use super::threads::spawn;
 /// Wait after a failure; it doubles with each further one.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
-/// Longest wait after a failure.
+/// Maximum wait after a failure.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// Wait after a refusal that only a person can change. Cameras lock a user after a few attempts, for five minutes mostly.

@@ -44,7 +44,7 @@ pub(super) use from_template::FromTemplate;
 /// Longest time that a source may take to end when it is removed; then it is abandoned.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Longest time to end the subscriptions to events of cameras at the end of the run.
+/// Maximum time to end the subscriptions to events of cameras at the end of the run.
 const MOTION_END_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A source of the pipeline.

@@ -98,30 +98,17 @@ impl Weight<'_> {
     /// The values of floats of 32 or 64 bits, where there is one or one for each plane of an image.
     pub(super) fn few_values(&self) -> Option<Vec<f64>> {
         let bytes = self.raw.or(self.floats)?;
-        let values: Vec<f64> = match self.element {
-            1 => {
-                let (numbers, []) = bytes.as_chunks() else {
-                    return None;
-                };
-                numbers
-                    .iter()
-                    .take(4)
-                    .map(|number| f32::from_le_bytes(*number).into())
-                    .collect()
-            }
-            11 => {
-                let (numbers, []) = bytes.as_chunks() else {
-                    return None;
-                };
-                numbers
-                    .iter()
-                    .take(4)
-                    .map(|number| f64::from_le_bytes(*number))
-                    .collect()
-            }
+        let width = match self.element {
+            1 => 4,
+            11 => 8,
             _ => return None,
         };
-        matches!(values.len(), 1 | 3).then_some(values)
+        let value = |bytes: &[u8]| match *bytes {
+            [a, b, c, d] => Some(f32::from_le_bytes([a, b, c, d]).into()),
+            _ => bytes.try_into().ok().map(f64::from_le_bytes),
+        };
+        let few = matches!(bytes.len() / width, 1 | 3).then(|| bytes.chunks(width))?;
+        few.map(value).collect()
     }
 }
 
