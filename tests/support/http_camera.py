@@ -4,8 +4,8 @@
 
     http_camera.py IMAGE STREAM [CERTIFICATE]
 
-Prints its port. `answers` has the path of each request so far with the status of the answer. The last part of a path says what is served: `still`, `mjpeg` or
-`ts`. A part before it says what comes first: `basic`, `digest` or `sha256` asks for credentials, `redirect` leads to the rest of the path.
+Prints its port. `answers` has the path of each request so far with the status of the answer. The last part of a path says what is served: `still`, `mjpeg`,
+`ts`, or `hls`, whose playlist names one `segment`. A part before it says what comes first: `basic`, `digest` or `sha256` asks for credentials, `redirect` leads to the rest of the path.
 Ends with its standard input, so that it never outlives a test.
 """
 
@@ -22,8 +22,12 @@ import time
 USER, PASSWORD, REALM, NONCE = "admin", "p@ss:1", "IP Camera(12, 3)", "5d6f"
 HASHES = {"digest": ("MD5", hashlib.md5), "sha256": ("SHA-256", hashlib.sha256)}
 IMAGE, STREAM = (open(path, "rb").read() for path in sys.argv[1:3])
-
-
+PLAYLIST = b"#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\nsegment\n#EXT-X-ENDLIST\n"
+WHOLE = {
+    "still": ("image/jpeg", IMAGE),
+    "hls": ("application/vnd.apple.mpegurl", PLAYLIST),
+    "segment": ("video/mp2t", STREAM),
+}
 answers = []
 
 
@@ -59,14 +63,12 @@ class Camera(http.server.BaseHTTPRequestHandler):
         if what == "answers":
             self.end_headers()
             self.wfile.write("\n".join(answers).encode())
-        elif what == "still":
-            self.send_header("Content-Type", "image/jpeg")
-            self.send_header("Content-Length", str(len(IMAGE)))
+        elif what in WHOLE:
+            kind, body = WHOLE[what]
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(IMAGE)
-        elif what == "hls":
-            self.end_headers()
-            self.wfile.write(b"#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\nts\n#EXT-X-ENDLIST\n")
+            self.wfile.write(body)
         else:
             self.send_header("Content-Type", "video/mp2t" if what == "ts" else "multipart/x-mixed-replace; boundary=f")
             self.end_headers()

@@ -72,7 +72,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("multiversion", &["pixels"]),
     ("nix", &["jetwatch"]),
     ("ort", &["detect", "nvidia"]),
-    ("percent-encoding", &["config", "onvif"]),
+    ("percent-encoding", &["config", "onvif", "source"]),
     ("png", &["pixels"]),
     ("proc-macro2", &["config-derive"]),
     ("quote", &["config-derive"]),

@@ -35,7 +35,7 @@ pub struct SourceConfig {
     /// What to open: a path or file://, rtsp:// or rtsps://, http:// or https:// (Motion JPEG, a still image that is fetched again, HLS, MPEG-TS, FLV), udp:// or srt:// (MPEG-TS), rtmp://, v4l2:///dev/video0, csi://0, launch:ELEMENTS, images:FOLDER (its JPEG and PNG files), or synthetic://traffic with the parameters seed, objects, width, height, fps, frames, shake, realtime.
     #[key(text = URI_FORMS, read = camera_keys::uri)]
     pub uri: SourceUri,
-    /// https:// and rtsps:// only: PEM file of the certificate authorities to trust, or of the certificate of a camera that signs its own. It does not hold for the files of a playlist (HLS). Default: the system's authorities.
+    /// https:// and rtsps:// only: PEM file of the certificate authorities to trust, or of the certificate of a camera that signs its own. Those of a playlist (HLS) hold beside the system's, for all sources over https:// without ca_file. Default: the system's authorities.
     pub ca_file: Option<PathBuf>,
     /// Start over at the end. Files, and synthetic scenes with `frames`.
     #[key(name = "loop", default = false)]

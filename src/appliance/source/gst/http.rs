@@ -10,7 +10,7 @@
 //!               └─ all else ─────────────────► decodebin
 //! ```
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use gstreamer as gst;
 use gstreamer::prelude::*;
 use gstreamer_app as gst_app;
 use parking_lot::Mutex;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::SourceError;
 use crate::elements::make;
@@ -88,11 +89,11 @@ impl HttpSource {
             "timeout",
             u32::try_from(camera.timeout.as_secs().max(1)).unwrap_or(60),
         );
+        let password = camera.password.map(Secret::read).transpose();
+        let password = password.map_err(SourceError::Password)?.unwrap_or_default();
         if let Some(user) = camera.user {
             element.set_property("user-id", user);
-        }
-        if let Some(password) = camera.password {
-            element.set_property("user-pw", password.read().map_err(SourceError::Password)?);
+            element.set_property("user-pw", &password);
         }
         if let Some(ca_file) = camera.ca_file {
             // `ssl-ca-file` has no effect with libsoup 3.
@@ -102,13 +103,16 @@ impl HttpSource {
         let output = element
             .static_pad("src")
             .ok_or_else(|| build_error("souphttpsrc has no source pad"))?;
+        if let Some(user) = camera.user {
+            log_in_to_files(&output, user, &password);
+        }
         let body = Arc::new(Mutex::new(Body::default()));
         let receiver = Receiver {
             pipeline: pipeline.downgrade(),
             decode: decode.downgrade(),
             body: Arc::clone(&body),
             images: Mutex::new(None),
-            has_own_authority: camera.ca_file.is_some() && camera.location.starts_with("https:"),
+            ca_file: camera.ca_file.map(Path::to_owned),
             on_playlist: Box::new(on_playlist),
         };
         let mask = gst::PadProbeType::BUFFER | gst::PadProbeType::EVENT_DOWNSTREAM;
@@ -153,7 +157,7 @@ struct Receiver {
     body: Arc<Mutex<Body>>,
     /// Where images go, from the first one on.
     images: Mutex<Option<gst_app::AppSrc>>,
-    has_own_authority: bool,
+    ca_file: Option<PathBuf>,
     on_playlist: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -167,15 +171,12 @@ impl Receiver {
             if self.images.lock().is_none() {
                 let has_images = has_images(&mapped) || announces_parts(pad);
                 let is_playlist = mapped.starts_with(b"#EXTM3U");
-                if is_playlist && self.has_own_authority {
-                    // The elements that fetch its files cannot be given a database of certificates.
-                    self.fail(pad, "ca_file does not hold for the files of a playlist (HLS); add the certificate to the system's (copy it \
-                        to /usr/local/share/ca-certificates/NAME.crt, run update-ca-certificates) and leave ca_file out");
-                    return gst::PadProbeReturn::Handled;
-                }
-                let linked = match has_images {
-                    true => self.add_images(),
-                    false => self.link(pad),
+                let linked = match (has_images, &self.ca_file) {
+                    (true, _) => self.add_images(),
+                    (false, Some(ca_file)) if is_playlist => {
+                        tls::trust(ca_file).and_then(|()| self.link(pad))
+                    }
+                    (false, _) => self.link(pad),
                 };
                 if let Err(reason) = linked {
                     self.fail(pad, &reason);
@@ -258,6 +259,29 @@ impl Receiver {
             gst::element_error!(element, gst::StreamError::WrongType, ("{reason}"));
         }
     }
+}
+
+/// Gives the elements that fetch the files of a playlist the log-in of the playlist: they ask `pad` for its address, and take that of each
+/// file relative to it.
+fn log_in_to_files(pad: &gst::Pad, user: &str, password: &str) {
+    let [user, password] =
+        [user, password].map(|text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string());
+    let login = format!("://{user}:{password}@");
+    let answered = gst::PadProbeType::QUERY_UPSTREAM | gst::PadProbeType::PULL;
+    pad.add_probe(answered, move |_, info| {
+        if let Some(gst::QueryViewMut::Uri(query)) = info.query_mut().map(|query| query.view_mut())
+        {
+            let with_login = |uri: gst::glib::GString| uri.replacen("://", &login, 1);
+            if let Some(uri) = query.uri().map(with_login) {
+                query.set_uri(Some(uri.as_str()));
+            }
+            let (redirected, is_permanent) = query.redirection();
+            if let Some(redirected) = redirected.map(with_login) {
+                query.set_redirection(Some(redirected.as_str()), is_permanent);
+            }
+        }
+        gst::PadProbeReturn::Ok
+    });
 }
 
 /// Whether the answer on `pad` is announced as parts, whatever its first bytes are.

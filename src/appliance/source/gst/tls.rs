@@ -3,12 +3,18 @@
 //! since GStreamer 1.20. Called by [`http`](super::http), [`rtsp_relay`](super::rtsp_relay) and
 //! [`session`](super::session).
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use gio::prelude::*;
 use parking_lot::Mutex;
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::SourceError;
 
@@ -38,6 +44,52 @@ pub(super) fn authorities(ca_file: &Path) -> Result<gio::TlsDatabase, SourceErro
     database
         .map(Cast::upcast)
         .map_err(|error| unusable(error.message()))
+}
+
+/// What [`trust`] was given so far.
+struct Trusted {
+    files: BTreeSet<PathBuf>,
+    pem: Vec<u8>,
+    /// Databases read theirs when they are used first.
+    read_by_databases: Vec<File>,
+}
+
+static TRUSTED: Mutex<Trusted> = Mutex::new(Trusted {
+    files: BTreeSet::new(),
+    pem: Vec::new(),
+    read_by_databases: Vec::new(),
+});
+
+/// Trusts the authorities in `ca_file` beside the system's wherever this process uses none of a source's own: the elements that fetch the
+/// files of a playlist cannot be given a database.
+///
+/// # Errors
+/// The file cannot be used.
+pub(super) fn trust(ca_file: &Path) -> Result<(), String> {
+    const SYSTEM: &str = "/etc/ssl/certs/ca-certificates.crt";
+    let mut trusted = TRUSTED.lock();
+    trusted.files.insert(ca_file.to_owned());
+    let mut pem = std::fs::read(SYSTEM).unwrap_or_default();
+    for path in &trusted.files {
+        // One that is gone has an error of its own at the next start of its source.
+        pem.extend(std::fs::read(path).unwrap_or_default());
+        pem.push(b'\n');
+    }
+    if pem == trusted.pem {
+        return Ok(());
+    }
+    let unusable =
+        |error: &dyn Display| format!("ca_file: cannot use {}: {error}", ca_file.display());
+    let file =
+        memfd_create("authorities", MemfdFlags::CLOEXEC).map_err(|error| unusable(&error))?;
+    let mut file = File::from(file);
+    file.write_all(&pem).map_err(|error| unusable(&error))?;
+    let database = gio::TlsFileDatabase::new(format!("/proc/self/fd/{}", file.as_raw_fd()))
+        .map_err(|error| unusable(&error))?;
+    gio::TlsBackend::default().set_default_database(Some(&database));
+    trusted.read_by_databases.push(file);
+    trusted.pem = pem;
+    Ok(())
 }
 
 /// Host with port, and the rest of an address.
