@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
@@ -416,8 +417,15 @@ fn link_streams_of_rtsp(
         if media.as_deref() != Some("video") {
             return;
         }
-        // A camera that restarts its stream within the session sends with another SSRC, for which `rtspsrc` makes another pad.
+        // A camera that restarts its stream within the session sends with another SSRC, for which `rtspsrc` makes another pad. The rest of
+        // the former stream is dropped: pushed to nothing, it would end the session.
         if let Some(former) = input.peer() {
+            let end = Instant::now() + Duration::from_secs(1);
+            let mask = gst::PadProbeType::BUFFER | gst::PadProbeType::BUFFER_LIST;
+            former.add_probe(mask, move |_, _| match Instant::now() < end {
+                true => gst::PadProbeReturn::Drop,
+                false => gst::PadProbeReturn::Remove,
+            });
             let _ = former.unlink(&input);
         }
         if let Err(error) = pad.link(&input) {
