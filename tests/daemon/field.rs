@@ -135,6 +135,27 @@ fn rtsp_cameras_with_faults_deliver_whole_frames_without_a_reconnect() {
             "RtspClientSharp#98 gortsplib#65: new payload type",
             &[Fault::NewPayloadType],
         ),
+        (
+            "media-stream-library-js#646: an address with parameters",
+            &[
+                Fault::DescriptionHeaders(
+                    "Content-Base: rtsp://HOST/1?mode=Live&seek=0/\r\nContent-Type: application/sdp\r\n",
+                ),
+                Fault::Control("track1", "/1?mode=Live&seek=0/track1"),
+            ],
+        ),
+        (
+            "SharpRTSP#126: each log-in is refused after a while",
+            &[strict, Fault::Sha256, Fault::NewNonces],
+        ),
+        (
+            "OvenMediaEngine#1936 janus-gateway#1922: lines end with a line feed",
+            &[strict, Fault::LineFeeds],
+        ),
+        (
+            "androidx/media#1225 sipsorcery#608: extensions and padding",
+            &[Fault::ExtendedPackets],
+        ),
         ("gortsplib#480: stream starts over", &[Fault::Restarts]),
         ("frigate#6922: time jumps back", &[Fault::Jump(-30)]),
         ("frigate#6922: time jumps forward", &[Fault::Jump(3600)]),
@@ -260,13 +281,14 @@ fn check_sessions(
         if let Some(certificate) = certificate {
             camera = camera.over_tls(&certificate.with_key);
         }
-        let mut source = config(SourceUri::Rtsp {
-            location: camera.uri(),
-            user: None,
-            password: None,
-            transport,
-            latency: Duration::from_millis(100),
-        });
+        let login = faults
+            .contains(&Fault::Sha256)
+            .then_some(("admin", "p@ss:1"));
+        let mut uri = rtsp(camera.uri(), login);
+        if let SourceUri::Rtsp { transport: by, .. } = &mut uri {
+            *by = transport;
+        }
+        let mut source = config(uri);
         source.ca_file = certificate.map(|it| it.certificate.clone());
         source.stall_timeout = 20 * SECOND;
         // Longer than a closed connection is taken for an answer.
@@ -397,6 +419,15 @@ fn descriptions_that_are_not_as_they_should_be_are_read() {
             "mediamtx#5861: parameter sets in the description only",
             Fault::DescribedSets,
         ),
+        (
+            "janus-gateway#1869: a control address with parameters",
+            Fault::Control(
+                "rtsp://HOST/live/stream=1?videopsenabled=1",
+                "/live/stream=1?videopsenabled=1",
+            ),
+        ),
+        ("mediamtx#368: a header without a value", Fault::EmptyHeader),
+        ("ExoPlayer#9254: names a session", Fault::EarlySession),
         ("ZLMediaKit#1246: OPTIONS is forbidden", Fault::Options(403)),
         (
             "rtsp-simple-proxy#10: OPTIONS is not found",

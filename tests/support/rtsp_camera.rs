@@ -42,6 +42,16 @@ pub enum Fault {
     BlankAfterNumber,
     /// It sends a request, ANNOUNCE, after the answer to PLAY.
     Announces,
+    /// Lines of its answers end with a line feed alone.
+    LineFeeds,
+    /// Each answer has a header without a value.
+    EmptyHeader,
+    /// The description names a session.
+    EarlySession,
+    /// The video's control address, where `HOST` stands for the camera's, and what it adds up to; another one is not found.
+    Control(&'static str, &'static str),
+    /// Packets have a header extension, and padding.
+    ExtendedPackets,
     /// Packets come before the answer to PLAY.
     EarlyPackets,
     /// The answer to SETUP names no session, that to PLAY does.
@@ -90,6 +100,8 @@ pub enum Fault {
     TwoStreams,
     /// It takes Digest with SHA-256 only, for the user `admin` with the password `p@ss:1`, and a nonce of each connection.
     Sha256,
+    /// The nonce is another one every three seconds of its time, for OPTIONS as well, and the answer does not say that it is stale.
+    NewNonces,
 }
 
 /// A camera that runs until the process ends.
@@ -324,13 +336,6 @@ fn serve(
         let length: u64 = header("Content-Length").parse().unwrap_or(0);
         std::io::copy(&mut (&mut reader).take(length), &mut std::io::sink())?;
         let method = request.split(' ').next().unwrap_or_default().to_owned();
-        let is_counted = match method.as_str() {
-            "GET_PARAMETER" => !counts_options,
-            _ => !counts_parameter || !is_playing,
-        };
-        if is_counted {
-            since_request.store(0, Ordering::Relaxed);
-        }
         log.requests.lock().unwrap().push(method.clone());
         let reply = |status: &str, headers: &str, body: &str| {
             let length = match body.len() {
@@ -345,17 +350,40 @@ fn serve(
             if has(Fault::BlankAfterNumber) {
                 number.push(' ');
             }
-            let text =
-                format!("RTSP/1.0 {status}\r\nCSeq: {number}\r\n{headers}{length}\r\n{body}");
+            let empty = if has(Fault::EmptyHeader) {
+                "Server:\r\n"
+            } else {
+                ""
+            };
+            let mut head =
+                format!("RTSP/1.0 {status}\r\nCSeq: {number}\r\n{empty}{headers}{length}\r\n");
+            if has(Fault::LineFeeds) {
+                head = head.replace('\r', "");
+            }
+            let text = head + body;
             writer.lock().unwrap().write_all(text.as_bytes())
         };
-        let nonce = format!("{:?}", client.peer_addr()?);
-        if has(Fault::Sha256) && method != "OPTIONS" && !is_login(&request, &nonce) {
+        let time = TICK * log.ticks.load(Ordering::Relaxed);
+        let age = if has(Fault::NewNonces) {
+            time.as_secs() / 3
+        } else {
+            0
+        };
+        let nonce = format!("{:?}-{age}", client.peer_addr()?);
+        let is_open = method == "OPTIONS" && !has(Fault::NewNonces);
+        if has(Fault::Sha256) && !is_open && !is_login(&request, &nonce) {
             let demand = format!(
                 "WWW-Authenticate: Digest realm=\"IP Camera(12, 3)\", nonce=\"{nonce}\", algorithm=SHA-256, qop=\"auth\"\r\n"
             );
             reply("401 Unauthorized", &demand, "")?;
             continue;
+        }
+        let is_counted = match method.as_str() {
+            "GET_PARAMETER" => !counts_options,
+            _ => !counts_parameter || !is_playing,
+        };
+        if is_counted {
+            since_request.store(0, Ordering::Relaxed);
         }
         if has(Fault::WantsTls) && !request.contains(" rtsps://") {
             let location = format!("Location: rtsps://127.0.0.1:{port}/live\r\n");
@@ -398,11 +426,16 @@ fn serve(
                         let usual =
                             "Content-Base: rtsp://HOST/live/\r\nContent-Type: application/sdp\r\n";
                         let host = format!("127.0.0.1:{port}");
-                        let headers = headers.unwrap_or(usual).replace("HOST", &host);
-                        reply("200 OK", &headers, &stream.description())?;
+                        let mut headers = headers.unwrap_or(usual).replace("HOST", &host);
+                        if has(Fault::EarlySession) {
+                            headers.push_str("Session: 12345678\r\n");
+                        }
+                        let description = stream.description().replace("HOST", &host);
+                        reply("200 OK", &headers, &description)?;
                     }
                 }
             }
+            "SETUP" if !stream.is_there(&request) => reply("404 Not Found", "", "")?,
             "SETUP" if has(Fault::UdpOnly) == header("Transport").contains("RTP/AVP/TCP") => {
                 reply("461 Unsupported Transport", "", "")?;
             }
@@ -498,6 +531,15 @@ impl Stream {
         })
     }
 
+    /// Whether a SETUP asks for what is described.
+    fn is_there(&self, request: &str) -> bool {
+        let mut wanted = self.faults.iter().filter_map(|fault| match fault {
+            Fault::Control(_, whole) => Some(format!("{whole} ")),
+            _ => None,
+        });
+        wanted.all(|wanted| request.contains(&wanted))
+    }
+
     fn description(&self) -> String {
         let units: Vec<&Vec<u8>> = self.images[0].iter().collect();
         let sets = units.iter().filter(|unit| matches!(kind(unit), 7 | 8));
@@ -524,8 +566,12 @@ impl Stream {
             true => video("track2"),
             false => String::new(),
         };
+        let control = self.faults.iter().find_map(|fault| match fault {
+            Fault::Control(control, _) => Some(*control),
+            _ => None,
+        });
         let head = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=camera\r\nt=0 0\r\na=control:*\r\n";
-        let mut text = format!("{head}{}{other}", video("track1"));
+        let mut text = format!("{head}{}{other}", video(control.unwrap_or("track1")));
         for fault in &self.faults {
             if let Fault::Description(parts) = fault {
                 for (part, other) in *parts {
@@ -585,11 +631,20 @@ impl Stream {
                 if place == 1.min(last) && self.has(Fault::Lost(group)) {
                     continue;
                 }
-                let mut packet = vec![0x80, kind | if place == last { 0x80 } else { 0 }];
+                let is_extended = self.has(Fault::ExtendedPackets);
+                let first = if is_extended { 0xb0 } else { 0x80 };
+                let mut packet = vec![first, kind | if place == last { 0x80 } else { 0 }];
                 packet.extend(sequence.to_be_bytes());
                 packet.extend(time.to_be_bytes());
                 packet.extend(source.to_be_bytes());
+                if is_extended {
+                    // ONVIF's replay extension has this number.
+                    packet.extend([0xab, 0xac, 0, 1, 1, 2, 3, 4]);
+                }
                 packet.extend(payload);
+                if is_extended {
+                    packet.extend([0, 0, 0, 4]);
+                }
                 output.write(&packet)?;
                 sent += 1;
                 if self.has(Fault::EmptyPackets) && sent.is_multiple_of(7) {

@@ -132,12 +132,11 @@ impl RtspRelay {
                         }
                     };
                     let mut moved = None;
-                    let login = login.as_ref();
                     let relayed = relay(
                         client,
                         &connection,
                         &camera,
-                        login,
+                        login.as_ref(),
                         &get_parameter,
                         &mut moved,
                     );
@@ -194,6 +193,7 @@ fn relay(
         login,
         moved,
         challenge: None,
+        is_let_in: None,
         pending: VecDeque::new(),
         kept: None,
         count: 0,
@@ -281,6 +281,8 @@ struct Session<'a> {
     moved: &'a mut Option<String>,
     /// The newest demand of the camera for credentials, and how often it was met.
     challenge: Option<(Challenge, u32)>,
+    /// The credentials were accepted after they were last refused. `None`: never yet.
+    is_let_in: Option<bool>,
     /// Requests that were sent, by their numbers, and whether with credentials.
     pending: VecDeque<(String, Message, bool)>,
     /// The session, the time between keep-alives of one method, and when the next one is due.
@@ -347,6 +349,9 @@ impl Session<'_> {
         if let Some(request) = self.retried(&request, had_login, &answer) {
             return self.send(request);
         }
+        if had_login && answer.status() != Some("401") {
+            self.is_let_in = Some(true);
+        }
         if let Ok(number @ FIRST_KEEP_ALIVE..) = number.parse() {
             return self.kept_alive(number, &answer);
         }
@@ -354,9 +359,7 @@ impl Session<'_> {
             answer.remove("cseq:");
             answer.headers.push(format!("CSeq: {number}"));
         }
-        let is_moved = answer
-            .status()
-            .is_some_and(|status| status.starts_with("30"));
+        let is_moved = answer.status().is_some_and(|it| it.starts_with("30"));
         // Credentials for TLS are not sent without it.
         let is_as_safe = |to: &&str| to.starts_with("rtsps:") || self.location.starts_with("rtsp:");
         let location = answer.header("location").filter(|_| is_moved);
@@ -485,8 +488,12 @@ impl Session<'_> {
             return None;
         }
         let challenge = Challenge::best(answer.challenges())?;
-        if had_login && !challenge.is_stale {
-            return None;
+        if had_login {
+            // Some demand new credentials after a while, and do not say that theirs were stale.
+            let was_let_in = self.is_let_in.replace(false);
+            if !was_let_in.unwrap_or(challenge.is_stale) {
+                return None;
+            }
         }
         self.challenge = Some((challenge, 0));
         Some(request.clone())
@@ -497,12 +504,9 @@ impl Session<'_> {
 fn session_of(header: &str) -> (&str, Option<Duration>) {
     let (session, rest) = header.split_once(';').unwrap_or((header, ""));
     let timeout = rest.split_once("timeout=").map_or("", |(_, rest)| rest);
-    let seconds = timeout.split(';').next().map(str::trim).map(str::parse);
-    let interval = match seconds {
-        Some(Ok(seconds)) if seconds > 0 => Some(Duration::from_secs(seconds) / 2),
-        _ => None,
-    };
-    let interval = interval.map(|interval| interval.min(KEEP_ALIVE_INTERVAL));
+    let seconds = timeout.split(';').next().unwrap_or_default();
+    let seconds = seconds.trim().parse().ok().filter(|it| *it > 0);
+    let interval = seconds.map(|it| (Duration::from_secs(it) / 2).min(KEEP_ALIVE_INTERVAL));
     (session.trim(), interval)
 }
 
