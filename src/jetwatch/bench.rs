@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 
-use jetwatch_bench::{self as bench, BenchOptions, BenchStage, ChildRun, RunPlan, StreamGoal};
+use jetwatch_bench::{self as bench, BenchOptions, BenchStage, Point, RunPlan, StreamGoal};
 use jetwatch_config::{Config, MAX_SOURCES};
 use jetwatch_nsys::report::{VERDICT, analyze_measurement, layers_summary, run_findings};
 use jetwatch_pipeline::Pipeline;
@@ -294,7 +294,9 @@ fn run_series(
 ) -> anyhow::Result<Exit> {
     let stop = StopToken::default();
     signals::listen(stop.clone(), || {})?;
-    let command = |child: &ChildRun<'_>| args.command(options.max_frames(), child);
+    let command = |point: &Point, cores: &[String], output: &Path| {
+        args.command(options.max_frames(), point, cores, output)
+    };
     let found = plan.run(&stop, &command, &|line| eprintln!("{line}"))?;
     if args.json {
         println!("{:#}", found.document);
@@ -350,17 +352,23 @@ impl BenchArgs {
     }
 
     /// This program again, for one run of a series that stops after `max_frames`.
-    fn command(&self, max_frames: Option<u64>, child: &ChildRun<'_>) -> anyhow::Result<Command> {
+    fn command(
+        &self,
+        max_frames: Option<u64>,
+        point: &Point,
+        cores: &[String],
+        output: &Path,
+    ) -> anyhow::Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("bench").arg("--one-of-several");
         command
             .arg("--output")
-            .arg(child.output)
+            .arg(output)
             .arg("--root")
             .arg(&self.root);
         command.args(["--warmup".to_owned(), self.warmup.to_string()]);
         command.args(["--preload".to_owned(), self.preload.to_string()]);
-        if let Some(config) = &child.point.config {
+        if let Some(config) = &point.config {
             command.arg("--config").arg(config);
         }
         let texts = [
@@ -370,7 +378,7 @@ impl BenchArgs {
             (
                 "--frames",
                 max_frames
-                    .filter(|_| child.point.streams.is_none())
+                    .filter(|_| point.streams.is_none())
                     .map(|frames| frames.to_string()),
             ),
             (
@@ -380,27 +388,24 @@ impl BenchArgs {
             ),
             ("--only", self.only.map(PartArg::name)),
             ("--fps", self.fps.map(|fps| fps.to_string())),
-            (
-                "--copies",
-                child.point.streams.map(|count| count.to_string()),
-            ),
+            ("--copies", point.streams.map(|count| count.to_string())),
         ];
         for (option, value) in texts {
             if let Some(value) = value {
                 command.arg(format!("{option}={value}"));
             }
         }
-        for (key, value) in &child.point.settings {
+        for (key, value) in &point.settings {
             command.arg(format!("--set={key}={value}"));
         }
-        for (key, value) in &child.point.varied {
+        for (key, value) in &point.varied {
             command.arg(format!("--varied={key}={value}"));
         }
         if self.no_record {
             command.arg("--no-record");
         }
-        if !child.cores.is_empty() {
-            command.arg("--cores").arg(child.cores.join(","));
+        if !cores.is_empty() {
+            command.arg("--cores").arg(cores.join(","));
         }
         Ok(command)
     }

@@ -12,6 +12,4 @@ pub(crate) enum BenchmarkError {
     InvalidAxis { text: String },
     #[error("--sweep {key} is given twice; write all its values into one: {key}=VALUE,VALUE…")]
     DuplicateKey { key: String },
-    #[error("the results of the processes cannot be joined: {what} is missing or of another kind")]
-    InvalidDocument { what: &'static str },
 }

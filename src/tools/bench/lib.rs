@@ -35,7 +35,7 @@ pub use cores::pin;
 pub use detector_only::{DetectorAlone, bench_detector};
 pub use layers::{LayerRun, measure_layers};
 pub use options::{BenchOptions, DEFAULT_FRAMES, StreamGoal};
-pub use processes::{ChildRun, Point, end_with_parent};
+pub use processes::{Point, end_with_parent};
 pub use results::{SeriesResult, prepare_folder};
 pub use run::{SingleRun, Speed, measure_pipeline, measure_stage};
 pub use series::RunPlan;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use jetwatch_telemetry::StopToken;
@@ -19,8 +19,8 @@ use super::{BenchOptions, mean};
 /// Interval at which the processes are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Makes the command that starts this program again for one run.
-pub(super) type MakeCommand<'c> = &'c dyn Fn(&ChildRun<'_>) -> anyhow::Result<Command>;
+/// Makes the command that starts this program again for a run of a point, on these CPU cores (none: on all), into this folder.
+pub(super) type MakeCommand<'c> = &'c dyn Fn(&Point, &[String], &Path) -> anyhow::Result<Command>;
 
 /// One configuration.
 #[derive(Debug)]
@@ -35,17 +35,6 @@ pub struct Point {
     pub varied: Vec<(String, String)>,
     /// Number of copies of the sources, for a trial of streams.
     pub streams: Option<usize>,
-}
-
-/// One process to start.
-#[derive(Debug)]
-pub struct ChildRun<'a> {
-    /// What it runs.
-    pub point: &'a Point,
-    /// The CPU cores that it may use; empty: all.
-    pub cores: &'a [String],
-    /// Folder for its `benchmark.json`.
-    pub output: &'a Path,
 }
 
 /// Ends this process together with the one that started it.
@@ -80,12 +69,7 @@ impl Point {
                 // The result of an earlier call must not be used for this one.
                 let _ = fs::remove_file(own.join(FILE));
                 let cores: &[String] = if count == 1 { &[] } else { &cores[place] };
-                let (point, output) = (self, own.as_path());
-                let mut command = command(&ChildRun {
-                    point,
-                    cores,
-                    output,
-                })?;
+                let mut command = command(self, cores, &own)?;
                 if gpus > 1 {
                     command.env("CUDA_VISIBLE_DEVICES", gpu.to_string());
                 }
@@ -111,10 +95,8 @@ impl Point {
             let args = json!({ "num_processes": processes, "num_gpus": gpus, "warmup_batches": args.warmup });
             let machine = &documents[0]["meta"]["machine_name"];
             let meta = json!({ "args": args, "machine_name": machine, "cores": cores });
-            write(
-                &folder.join("benchmark_mean.json"),
-                &mean(&documents, meta)?,
-            )?;
+            let path = folder.join("benchmark_mean.json");
+            write(&path, &mean(&documents, meta))?;
         }
         Ok(documents)
     }
@@ -137,12 +119,9 @@ fn wait(started: &mut [(PathBuf, Child)], stop: &StopToken) -> anyhow::Result<()
         if (failed || stop.is_stopped()) && !is_ending {
             is_ending = true;
             for (_, child) in started.iter_mut() {
-                if child.try_wait()?.is_none()
-                    && let Ok(id) = i32::try_from(child.id())
-                    && let Some(id) = Pid::from_raw(id)
-                {
+                if child.try_wait()?.is_none() {
                     // An error: it has ended in the meantime.
-                    let _ = rustix::process::kill_process(id, Signal::TERM);
+                    let _ = kill_process(Pid::from_child(child), Signal::TERM);
                 }
             }
         }
