@@ -100,16 +100,13 @@ fn axes_of(config: &Config) -> anyhow::Result<Vec<Axis>> {
         let key = format!("secondary[{index}].batch_size");
         add(&key, "1", network.batch_size.to_string());
     }
-    let primary = (
-        "detector".to_owned(),
-        detector.model.as_ref(),
-        &detector.precision,
-    );
+    let primary = (detector.model.as_ref(), &detector.precision);
+    let primary = std::iter::once(("detector".to_owned(), primary));
     let others = secondary().map(|(index, network)| {
-        let key = format!("secondary[{index}]");
-        (key, Some(&network.model), &network.precision)
+        let network = (Some(&network.model), &network.precision);
+        (format!("secondary[{index}]"), network)
     });
-    for (section, model, precision) in std::iter::once(primary).chain(others) {
+    for (section, (model, precision)) in primary.chain(others) {
         let (Some(model), Some(precision)) = (model, precision) else {
             continue;
         };
@@ -141,8 +138,7 @@ pub(super) fn gains(results: &[PointResult], first_keys: &[(String, String)]) ->
     };
     let explained = |before: &PointResult, own: &PointResult| {
         let pairs = before.runs.iter().zip(&own.runs);
-        let pairs =
-            pairs.filter_map(|(before, own)| Some((before.cost.as_ref()?, own.cost.as_ref()?)));
+        let pairs = pairs.filter_map(|(a, b)| Some((a.cost.as_ref()?, b.cost.as_ref()?)));
         // Of the medians in the table of the steps.
         let change = time(own)? - time(before)?;
         Explanation::of_pairs(change, &pairs.collect::<Vec<_>>())
@@ -157,17 +153,15 @@ pub(super) fn gains(results: &[PointResult], first_keys: &[(String, String)]) ->
             _ => (change, vec![change.to_owned()]),
         };
         let ms_per_frame = time(own);
+        let relative = ms_per_frame.zip(first.and_then(time));
         Gain {
             step: index + 1,
             title: title.to_owned(),
             fps: own.fps,
             ms_per_frame,
-            relative_percent: ms_per_frame
-                .zip(first.and_then(time))
-                .map(|(own, first)| 100.0 * (own / first)),
+            relative_percent: relative.map(|(own, first)| 100.0 * (own / first)),
             gain: before.and_then(|before| compared(before, own)),
-            cpu_gain: before
-                .and_then(|before| Comparison::of_runs(&before.runs, &own.runs, CPU_SPEED)),
+            cpu_gain: before.and_then(|it| Comparison::of_runs(&it.runs, &own.runs, CPU_SPEED)),
             not_measurable: before.and_then(|before| disturbance([before, own])),
             cumulative: before.and(first).and_then(|first| compared(first, own)),
             explanation: before.and_then(|before| explained(before, own)),

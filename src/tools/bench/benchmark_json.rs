@@ -8,6 +8,7 @@
 //!
 //! The keys of the GPU's times are absent where no stage ran on a GPU. They are not null: the script adds up whatever is there.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -55,19 +56,16 @@ pub(crate) fn document(stats: &TraceStats, meta: Value) -> Value {
 /// Values of the root range: from the start of the first batch to the end of the last; its items are those of the pipeline's last level.
 fn root_range(stats: &TraceStats) -> Map<String, Value> {
     let batches = || stats.levels.iter().flat_map(|run| &run.batches);
-    let began = batches().map(|batch| batch.started).min();
-    let ended = batches()
-        .map(|batch| batch.started + batch.times.wall)
-        .max();
-    let last = stats
-        .levels
-        .iter()
-        .rfind(|run| !run.level.is_asynchronous());
+    let began = batches()
+        .map(|batch| batch.started)
+        .min()
+        .unwrap_or_default();
+    let ended = batches().map(Batch::ended).max().unwrap_or_default();
+    let mut levels = stats.levels.iter();
+    let last = levels.rfind(|run| !run.level.is_asynchronous());
     let times = Times {
         items: last.map_or(0, |run| items(&run.batches)),
-        wall: ended
-            .unwrap_or_default()
-            .saturating_sub(began.unwrap_or_default()),
+        wall: ended.saturating_sub(began),
         busy: batches().map(|batch| batch.times.busy).sum(),
         gpu: batches_gpu(&batches().collect::<Vec<_>>()),
     };
@@ -172,13 +170,8 @@ fn describe_batches(batches: &[Batch], timed: Gpu) -> Value {
 }
 
 fn describe(trees: &[&Value]) -> Value {
-    let mut keys: Vec<&String> = trees
-        .iter()
-        .filter_map(|tree| tree.as_object())
-        .flat_map(Map::keys)
-        .collect();
-    keys.sort();
-    keys.dedup();
+    let trees_with_keys = trees.iter().filter_map(|tree| tree.as_object());
+    let keys: BTreeSet<&String> = trees_with_keys.flat_map(Map::keys).collect();
     let mut union = Map::new();
     for key in keys {
         let values: Vec<&Value> = trees.iter().filter_map(|tree| tree.get(key)).collect();

@@ -149,16 +149,14 @@ fn lowest_latency(points: &[&PointResult]) -> Option<String> {
     let latency = |point: &PointResult, of: fn(&RunResult) -> Option<f64>| {
         mean(point.runs.iter().filter_map(of))
     };
-    let mut known: Vec<(&str, f64, f64)> = points
-        .iter()
-        .filter_map(|point| {
-            let median = latency(point, |run| Some(run.latency?.median_ms))?;
-            let p95 = latency(point, |run| Some(run.latency?.p95_ms))?;
-            Some((point.name.as_str(), median, p95))
-        })
-        .collect();
-    known.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let (name, median, p95) = *known.first().filter(|_| known.len() == points.len())?;
+    let known = points.iter().map(|point| {
+        let median = latency(point, |run| Some(run.latency?.median_ms))?;
+        let p95 = latency(point, |run| Some(run.latency?.p95_ms))?;
+        Some((point.name.as_str(), median, p95))
+    });
+    let known: Vec<(&str, f64, f64)> = known.collect::<Option<_>>()?;
+    let lowest = known.iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    let (name, median, p95) = lowest?;
     Some(format!(
         "Lowest latency of live sources: {name}, {median:.1} ms (median; 95 %: {p95:.1} ms)"
     ))

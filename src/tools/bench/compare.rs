@@ -36,11 +36,9 @@ pub(crate) fn noise(speeds: &[f64]) -> Vec<String> {
     // The median absolute deviation is 0 where all runs but one are equal; then any visible distance is an outlier.
     let deviation = deviation.max(statistics.median.abs() * 1e-3);
     let is_outlier = |distance: f64| 0.674_490_759 * distance / deviation > OUTLIER;
-    let outliers = (1..).zip(&distances);
+    let outliers = (1_u32..).zip(&distances);
     let outliers = outliers.filter(|(_, distance)| is_outlier(**distance));
-    let outliers: Vec<String> = outliers
-        .map(|(number, _)| u32::to_string(&number))
-        .collect();
+    let outliers: Vec<String> = outliers.map(|(number, _)| number.to_string()).collect();
     let mut noise = Vec::new();
     if outliers == ["1"] && speeds[0] < statistics.median {
         noise.push(
@@ -84,12 +82,8 @@ impl Comparison {
 
     /// Compares speeds pair by pair; `None` where no pair is complete.
     pub(crate) fn paired(first: &[f64], second: &[f64]) -> Option<Self> {
-        let ratios: Vec<f64> = first
-            .iter()
-            .zip(second)
-            .filter(|(first, _)| **first > 0.0)
-            .map(|(first, second)| second / first)
-            .collect();
+        let pairs = first.iter().zip(second).filter(|(first, _)| **first > 0.0);
+        let ratios: Vec<f64> = pairs.map(|(first, second)| second / first).collect();
         let statistics = Statistics::from_values(&ratios)?;
         let is_clear = statistics.percentile_16 > 1.0 || statistics.percentile_84 < 1.0;
         Some(Self {

@@ -53,11 +53,9 @@ impl RunLimit {
             return 0;
         }
         let most = max as u64;
-        let before = self
-            .frames
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
-                Some(left.saturating_sub(most))
-            });
+        let take = |left: u64| Some(left.saturating_sub(most));
+        let (set, read) = (Ordering::AcqRel, Ordering::Acquire);
+        let before = self.frames.fetch_update(set, read, take);
         before.unwrap_or_default().min(most) as usize
     }
 

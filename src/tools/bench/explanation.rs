@@ -122,10 +122,10 @@ impl Explanation {
             return None;
         }
         let mut names: Vec<&str> = Vec::new();
-        for (name, _) in pairs
+        let all = pairs
             .iter()
-            .flat_map(|(a, b)| a.cpu_ms.iter().chain(&b.cpu_ms))
-        {
+            .flat_map(|(a, b)| a.cpu_ms.iter().chain(&b.cpu_ms));
+        for (name, _) in all {
             if !names.contains(&name.as_str()) {
                 names.push(name);
             }

@@ -169,19 +169,13 @@ impl<'a> RunPlan<'a> {
     }
 
     fn describe_result(&self, point: &Point, result: &RunResult) -> String {
-        let name = if point.name.is_empty() {
-            "run"
-        } else {
-            &point.name
-        };
+        let name = Some(point.name.as_str()).filter(|name| !name.is_empty());
+        let (name, round, rounds) = (name.unwrap_or("run"), result.round, self.rounds);
         let reported = match (&result.error, result.fps) {
             (Some(error), _) => format!("failed: {error}"),
             (None, fps) => format!("{:.1} frames/s", fps.unwrap_or_default()),
         };
-        format!(
-            "{name}, round {} of {}: {reported}",
-            result.round, self.rounds
-        )
+        format!("{name}, round {round} of {rounds}: {reported}")
     }
 
     /// One round of one point: all of its processes at the same time.
@@ -196,52 +190,52 @@ impl<'a> RunPlan<'a> {
         if self.rounds > 1 {
             folder.push(format!("run_{round}"));
         }
-        let documents = match point.run(self.args, &folder, stop, command) {
-            Ok(documents) => documents,
-            Err(error) => {
-                return RunResult {
-                    round,
-                    folder,
-                    error: Some(format!("{error:#}")),
-                    ..RunResult::default()
-                };
-            }
+        let documents = point.run(self.args, &folder, stop, command);
+        let mut result = match documents.and_then(|documents| run_result(&documents)) {
+            Ok(result) => result,
+            Err(error) => RunResult {
+                error: Some(format!("{error:#}")),
+                ..RunResult::default()
+            },
         };
-        let first = documents.first();
-        let detector = first.and_then(|first| first["meta"]["versions"]["detector"].as_str());
-        let speeds = documents.iter().map(|it| Speed::deserialize(&it["speed"]));
-        let speeds = speeds.collect::<Result<Vec<Speed>, _>>();
-        let speeds = speeds.context("a process has written no speeds");
-        let sum = |number: &dyn Fn(&Speed) -> Option<f64>| -> Option<f64> {
-            speeds.as_ref().ok()?.iter().map(number).sum()
-        };
-        // Processes are measured independently of each other.
-        let squares = sum(&|speed| Some(speed.fps_standard_error?.powi(2)));
-        let processes = speeds.as_ref().map_or(1, |speeds| speeds.len().max(1));
-        let all = || speeds.iter().flatten();
-        // Processes that share a core take it from each other.
-        let occupancies = all().filter_map(|speed| speed.occupancy.clone());
-        let occupancies = occupancies.filter(|found| found.cores >= processes);
-        let latencies = all().filter_map(|speed| Some(speed.latency.as_ref()?.whole));
-        RunResult {
-            round,
-            cpu_ms_per_frame: sum(&|speed| Some(speed.cpu_ms_per_frame))
-                .map(|ms| ms / processes as f64),
-            occupancy: occupancies.max_by(|a, b| a.foreign_share().total_cmp(&b.foreign_share())),
-            latency: latencies.max_by(|a, b| a.median_ms.total_cmp(&b.median_ms)),
-            fps: sum(&|speed| Some(speed.fps)),
-            inference_fps: sum(&|speed| speed.inference_fps),
-            fps_standard_error: squares.map(f64::sqrt),
-            fps_blocks: all().filter_map(|speed| speed.fps_blocks).min(),
-            gpu_ms_per_frame: sum(&|speed| speed.gpu_ms_per_frame).map(|ms| ms / processes as f64),
-            secondary: secondary_results(documents.iter()),
-            machine: first.map_or(Value::Null, machine_of),
-            detector: detector.map(str::to_owned),
-            cost: first.and_then(RunCost::of_run),
-            error: speeds.as_ref().err().map(|error| format!("{error:#}")),
-            folder,
-        }
+        (result.round, result.folder) = (round, folder);
+        result
     }
+}
+
+/// What the processes of a run have written.
+fn run_result(documents: &[Value]) -> anyhow::Result<RunResult> {
+    let speeds = documents.iter().map(|it| Speed::deserialize(&it["speed"]));
+    let speeds = speeds.collect::<Result<Vec<Speed>, _>>();
+    let speeds = speeds.context("a process has written no speeds")?;
+    let first = &documents[0];
+    let detector = first["meta"]["versions"]["detector"].as_str();
+    // Processes are measured independently of each other.
+    let sum =
+        |number: &dyn Fn(&Speed) -> Option<f64>| -> Option<f64> { speeds.iter().map(number).sum() };
+    let mean = |number: &dyn Fn(&Speed) -> Option<f64>| Some(sum(number)? / speeds.len() as f64);
+    let squares = sum(&|speed| Some(speed.fps_standard_error?.powi(2)));
+    // Processes that share a core take it from each other.
+    let occupancies = speeds.iter().filter_map(|speed| speed.occupancy.clone());
+    let occupancies = occupancies.filter(|found| found.cores >= speeds.len());
+    let latencies = speeds
+        .iter()
+        .filter_map(|it| Some(it.latency.as_ref()?.whole));
+    Ok(RunResult {
+        cpu_ms_per_frame: mean(&|speed| Some(speed.cpu_ms_per_frame)),
+        occupancy: occupancies.max_by(|a, b| a.foreign_share().total_cmp(&b.foreign_share())),
+        latency: latencies.max_by(|a, b| a.median_ms.total_cmp(&b.median_ms)),
+        fps: sum(&|speed| Some(speed.fps)),
+        inference_fps: sum(&|speed| speed.inference_fps),
+        fps_standard_error: squares.map(f64::sqrt),
+        fps_blocks: speeds.iter().filter_map(|speed| speed.fps_blocks).min(),
+        gpu_ms_per_frame: mean(&|speed| speed.gpu_ms_per_frame),
+        secondary: secondary_results(documents.iter()),
+        machine: machine_of(first),
+        detector: detector.map(str::to_owned),
+        cost: RunCost::of_run(first),
+        ..RunResult::default()
+    })
 }
 
 /// The keys and values of a point, such as `detector.workers=2,batch_size=4`.

@@ -68,11 +68,10 @@ pub(crate) fn cartesian(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, Ben
             point.push((axis.key.clone(), value.clone()));
             point
         };
-        points = points
+        let all = points
             .iter()
-            .flat_map(|point| axis.values.iter().map(move |value| (point, value)))
-            .map(|(point, value)| with(point, value))
-            .collect();
+            .flat_map(|point| axis.values.iter().map(move |value| with(point, value)));
+        points = all.collect();
     }
     Ok(points)
 }
@@ -98,9 +97,8 @@ pub(crate) fn one_by_one(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, Be
 fn check_keys(axes: &[Axis]) -> Result<(), BenchmarkError> {
     for (index, axis) in axes.iter().enumerate() {
         if axes[..index].iter().any(|other| other.key == axis.key) {
-            return Err(BenchmarkError::DuplicateKey {
-                key: axis.key.clone(),
-            });
+            let key = axis.key.clone();
+            return Err(BenchmarkError::DuplicateKey { key });
         }
     }
     Ok(())

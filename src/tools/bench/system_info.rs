@@ -107,20 +107,14 @@ impl SystemObserver {
             .name("observe".to_owned())
             .spawn(move || {
                 let device = is_on_gpu.then(engines::device).and_then(Result::ok);
-                let read_gpu = || {
-                    device
-                        .iter()
-                        .for_each(|device| kept.lock().read_gpu(device))
-                };
+                let read_gpu = || device.iter().for_each(|it| kept.lock().read_gpu(it));
                 let mut throttling = Throttling::default();
                 read_gpu();
                 while !stopped.wait(SAMPLE_INTERVAL) {
                     let readings = SensorSnapshot::read(&looked, &known);
                     let at = clock.elapsed();
-                    let begun = throttling
-                        .update(&readings)
-                        .into_iter()
-                        .filter(|change| change.began);
+                    let begun = throttling.update(&readings).into_iter();
+                    let begun = begun.filter(|change| change.began);
                     let causes = begun.map(|change| change.cause.to_string());
                     let mut seen = kept.lock();
                     seen.throttling.extend(causes);
@@ -159,11 +153,8 @@ impl SystemObserver {
         let mut throttled = seen.throttling;
         throttled.extend(after.throttled());
         let events = after.events_since(&self.before);
-        throttled.extend(
-            events
-                .iter()
-                .map(|(name, count)| format!("{name}: {count} times")),
-        );
+        let events = events.iter();
+        throttled.extend(events.map(|(name, count)| format!("{name}: {count} times")));
         let mode = PowerModes::current(&self.root).ok().map(|id| {
             let modes = PowerModes::read(&self.root).ok();
             let known = modes.as_ref().and_then(|modes| modes.by_id(id));

@@ -43,7 +43,8 @@ fn add_speeds(speed: &Speed, lines: &mut Vec<String>) {
     });
     let batches = speed
         .batches
-        .map_or_else(String::new, |batches| format!(" in {batches} batches"));
+        .map(|batches| format!(" in {batches} batches"));
+    let batches = batches.unwrap_or_default();
     let interval = match (speed.fps_interval(), speed.batches) {
         (Some((from, to)), _) => format!(" (95 % interval {from:.1} to {to:.1})"),
         (None, Some(_)) => " (interval unknown: fewer than three batches)".to_owned(),

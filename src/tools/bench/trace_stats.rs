@@ -207,7 +207,7 @@ fn times(entry: &Entry) -> Times {
 }
 
 impl Batch {
-    fn ended(&self) -> Duration {
+    pub(super) fn ended(&self) -> Duration {
         self.started + self.times.wall
     }
 
@@ -265,13 +265,10 @@ fn drop_warmup(levels: &mut [LevelStats], warmup: usize, batch_size: usize) {
     let frames = |batches: &mut dyn Iterator<Item = &Batch>| -> usize {
         batches.take(warmup).map(|batch| batch.times.items).sum()
     };
-    let (front, back) = match detect {
-        Some(run) => (
-            frames(&mut run.batches.iter()),
-            frames(&mut run.batches.iter().rev()),
-        ),
-        None => (warmup * batch_size, warmup * batch_size),
-    };
+    let (front, back) = detect.map_or((warmup * batch_size, warmup * batch_size), |run| {
+        let batches = run.batches.iter();
+        (frames(&mut batches.clone()), frames(&mut batches.rev()))
+    });
     let mut began = Duration::ZERO;
     let mut ended = Duration::MAX;
     for run in levels {
@@ -291,10 +288,9 @@ fn drop_warmup(levels: &mut [LevelStats], warmup: usize, batch_size: usize) {
 }
 
 fn per_second(items: usize, time: Duration) -> f64 {
-    if time.is_zero() {
-        0.0
-    } else {
-        items as f64 / time.as_secs_f64()
+    match time.is_zero() {
+        true => 0.0,
+        false => items as f64 / time.as_secs_f64(),
     }
 }
 
@@ -372,10 +368,8 @@ impl TraceStats {
     pub(super) fn gpu(&self) -> Gpu {
         let is_on_gpu = |at: &usize| Stage::ALL[*at].is_on_gpu();
         let mut batches = self.levels.iter().flat_map(|run| &run.batches);
-        match batches.any(|batch| batch.stages.keys().any(is_on_gpu)) {
-            true => Gpu::Timed,
-            false => Gpu::Untimed,
-        }
+        let is_timed = batches.any(|batch| batch.stages.keys().any(is_on_gpu));
+        if is_timed { Gpu::Timed } else { Gpu::Untimed }
     }
 
     /// The rate at which batches of the detector ended, or frames where it was not measured. Its value is not
@@ -383,10 +377,7 @@ impl TraceStats {
     pub(super) fn rate(&self) -> Option<Rate> {
         let last = self.levels.iter().rfind(|run| !run.level.is_asynchronous());
         let run = self.level(Level::Detect).or(last)?;
-        let end = |batch: &Batch| {
-            let ended = batch.started + batch.times.wall;
-            (ended.as_secs_f64(), batch.times.items as f64)
-        };
+        let end = |batch: &Batch| (batch.ended().as_secs_f64(), batch.times.items as f64);
         let mut ends: Vec<(f64, f64)> = run.without_warmup().iter().map(end).collect();
         Rate::from_ends(&mut ends)
     }

@@ -103,9 +103,8 @@ pub(crate) fn run_streams(
     }
     let (trials, machine) = (runner.trials, runner.machine);
     let fit = matches!(goal, StreamGoal::Search { .. }).then(|| search.result());
-    let wanted = fit
-        .as_ref()
-        .map_or_else(|| trials[0].streams, |fit| fit.streams + 1);
+    let above = fit.as_ref().map(|fit| fit.streams + 1);
+    let wanted = above.unwrap_or(trials[0].streams);
     let failed = |trial: &&Trial| trial.streams == wanted && !trial.has_kept_up;
     let limited = trials.iter().rfind(failed);
     let limit = limited.and_then(|trial| trial.limit.as_ref());
@@ -138,16 +137,9 @@ impl Runner<'_> {
     /// One trial of `count` streams, each of which should give `rate` frames per second.
     fn run(&mut self, count: usize, rate: Option<f64>) -> anyhow::Result<&Trial> {
         check_stop(self.stop, &self.args.output)?;
-        let number = self
-            .trials
-            .iter()
-            .filter(|trial| trial.streams == count)
-            .count()
-            + 1;
-        let folder = self
-            .args
-            .output
-            .join(format!("streams_{count:02}/trial_{number}"));
+        let before = self.trials.iter().filter(|trial| trial.streams == count);
+        let name = format!("streams_{count:02}/trial_{}", before.count() + 1);
+        let folder = self.args.output.join(name);
         let point = Point {
             name: String::new(),
             config: self.point.config.clone(),
@@ -204,9 +196,8 @@ impl Trial {
         let shortfall = result.shortfall(rate);
         let latencies = || result.sources.iter().filter_map(|source| source.latency);
         let frames: u64 = latencies().map(|latency| latency.frames).sum();
-        let sum: f64 = latencies()
-            .map(|latency| latency.mean_ms * latency.frames as f64)
-            .sum();
+        let sum = latencies().map(|latency| latency.mean_ms * latency.frames as f64);
+        let sum: f64 = sum.sum();
         let longest = |of: fn(Latency) -> f64| latencies().map(of).fold(0.0, f64::max);
         Self {
             streams,

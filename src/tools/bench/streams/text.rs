@@ -12,14 +12,9 @@ use super::trial::noun;
 pub(super) fn trial(trial: &Trial) -> String {
     let verdict = trial.shortfall.as_deref().unwrap_or("no drops");
     let taken = disturbance(std::iter::once(trial));
-    let taken = taken.map_or_else(String::new, |taken| {
-        format!("; {}", taken.describe_others())
-    });
-    format!(
-        "{}: {verdict}, {:.1} frames/s{taken}",
-        streams(trial.streams),
-        trial.fps
-    )
+    let taken = taken.map(|taken| format!("; {}", taken.describe_others()));
+    let (streams, taken) = (streams(trial.streams), taken.unwrap_or_default());
+    format!("{streams}: {verdict}, {:.1} frames/s{taken}", trial.fps)
 }
 
 /// The verb for this many streams.

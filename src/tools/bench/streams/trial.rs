@@ -95,12 +95,8 @@ impl TrialResult {
         // One frame may be on its way at each end.
         let slow = |source: &&StreamResult| ((source.processed + 2) as f64) < least * self.seconds;
         let source = self.sources.iter().find(slow)?;
-        Some(format!(
-            "{} gave {:.1} of {:.1} frames/s",
-            source.name,
-            source.fps,
-            rate.unwrap_or_default()
-        ))
+        let (name, fps) = (&source.name, source.fps);
+        Some(format!("{name} gave {fps:.1} of {:.1} frames/s", rate?))
     }
 }
 
@@ -164,13 +160,11 @@ fn observe(
     if stop.is_stopped() {
         bail!("the run has ended before its time");
     }
+    let sources = first.iter().zip(&last);
+    let sources = sources.map(|(first, last)| stream(first, last, time));
     Ok(TrialResult {
         seconds: time.as_secs_f64(),
-        sources: first
-            .iter()
-            .zip(&last)
-            .map(|(first, last)| stream(first, last, time))
-            .collect(),
+        sources: sources.collect(),
         dropped_crops: dropped_crops() - crops,
     })
 }
