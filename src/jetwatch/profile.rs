@@ -225,10 +225,7 @@ fn profile_target(args: &ProfileArgs) -> anyhow::Result<ProfileTarget> {
                 .with_context(|| format!("cannot find the path of {}", args.config.display()))?,
         )
     };
-    Ok(ProfileTarget::Run {
-        program,
-        configuration,
-    })
+    Ok(ProfileTarget::Run(program, configuration))
 }
 
 fn profile_request(args: &ProfileArgs, batch_size: Option<u8>) -> ProfileRequest {

@@ -131,15 +131,18 @@ pub enum ProfileError {
     Timeout(String, u64),
     #[error("cannot attach on {0}: {1}")]
     NotAttachable(String, String),
-    #[error("{} exists; choose another name with --output, or overwrite it with --force", .0.display())]
+    #[error("{0} exists; choose another name with --output, or overwrite it with --force")]
     Exists(PathBuf),
-    #[error("cannot write {path}: {1}; choose a writable folder with enough free space with --output", path = .0.display())]
+    #[error("cannot write {0}: {1}; choose a writable folder with enough free space with --output")]
     Write(PathBuf, #[source] io::Error),
-    #[error("cannot read {path}: {1}; name the configuration with --config", path = .0.display())]
+    #[error("cannot read {0}: {1}; name the configuration with --config")]
     Configuration(PathBuf, #[source] io::Error),
-    #[error("cannot export {path}: {1}; the profile itself was written", path = .0.display())]
+    #[error("cannot export {0}: {1}; the profile itself was written")]
     Export(PathBuf, String),
 }
+
+/// With the errors of a profiling run.
+pub(super) type Result<T, E = ProfileError> = std::result::Result<T, E>;
 
 /// The output of programs below a line, or that there was none.
 fn output(log: &str) -> String {

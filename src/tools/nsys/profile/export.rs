@@ -4,8 +4,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::ProfileError;
 use super::nsys::Version;
+use super::{ProfileError, Result};
 use crate::local_nsys::{self, call, output_text};
 
 /// The local nsys and its version.
@@ -20,7 +20,7 @@ impl Exporter {
     ///
     /// # Errors
     /// It does not start, or is not Nsight Systems.
-    pub fn find(program: &Path) -> Result<Self, ProfileError> {
+    pub fn find(program: &Path) -> Result<Self> {
         let output = call(program, &["--version".as_ref()]).map_err(not_started(program))?;
         let text = output_text(&output);
         let (version, program) = (Version::parse(&text), program.to_owned());
@@ -43,7 +43,7 @@ impl Exporter {
     ///
     /// # Errors
     /// nsys fails, or writes nothing.
-    pub fn export(&self, report: &Path, to: &Path) -> Result<(), ProfileError> {
+    pub fn export(&self, report: &Path, to: &Path) -> Result<()> {
         let write = |source| ProfileError::Write(to.to_owned(), source);
         // nsys makes the file itself, and names files of its own after it: a folder that is removed with all of them.
         let parent = match to.parent() {
@@ -52,8 +52,8 @@ impl Exporter {
         };
         let folder = tempfile::Builder::new()
             .prefix(".export.")
-            .tempdir_in(parent)
-            .map_err(write)?;
+            .tempdir_in(parent);
+        let folder = folder.map_err(write)?;
         let exported = folder.path().join("export.sqlite");
         let done = local_nsys::export(&self.program, report, &exported);
         done.map_err(not_started(&self.program))?

@@ -2,7 +2,7 @@
 //! Properties of the target, read before a profile starts.
 
 use super::nsys::{Environment, MIN_VERSION, Version, sessions};
-use super::{Host, ProfileError};
+use super::{Host, ProfileError, Result};
 
 /// Minimum free space for a profile: a few minutes of calls and ranges.
 const MIN_FREE_MIB: u64 = 128;
@@ -36,7 +36,7 @@ impl HostInfo {
         folder: &str,
         program: &str,
         answers: &[(String, String)],
-    ) -> Result<Self, ProfileError> {
+    ) -> Result<Self> {
         let all = |name: &'static str| {
             let named = answers.iter().filter(move |(key, _)| key == name);
             named.map(|(_, value)| value.clone())
@@ -83,7 +83,7 @@ impl HostInfo {
     ///
     /// # Errors
     /// The session does not exist, or is recording.
-    pub(super) fn check_session(&self, host: &Host, name: &str) -> Result<(), ProfileError> {
+    pub(super) fn check_session(&self, host: &Host, name: &str) -> Result<()> {
         let not = |why: String| Err(ProfileError::NotAttachable(host.to_string(), why));
         let found = self.sessions.iter().find(|(session, _)| session == name);
         match found {

@@ -14,6 +14,7 @@ mod remote_shell;
 mod run;
 
 pub use error::ProfileError;
+use error::Result;
 pub use export::Exporter;
 pub use host::{Host, User};
 pub use host_info::HostInfo;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::ProfileError;
+use super::{ProfileError, Result};
 
 /// A version of Nsight Systems: year, release of that year, patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,9 +24,8 @@ impl Version {
     pub fn parse(text: &str) -> Option<Self> {
         let (_, behind) = text.split_once("version ")?;
         let word = behind.split_whitespace().next()?;
-        let mut numbers = word
-            .split(|c: char| !c.is_ascii_digit())
-            .map(|number| number.parse().ok());
+        let numbers = word.split(|c: char| !c.is_ascii_digit());
+        let mut numbers = numbers.map(|number| number.parse().ok());
         let mut next = || numbers.next().flatten();
         Some(Self(next()?, next()?, next().unwrap_or(0)))
     }
@@ -43,18 +42,14 @@ fn option_help(help: &str, option: &str) -> String {
     // The text of other options mentions this one too: only the line that begins with it counts.
     let names_it = |line: &str| {
         let line = line.trim_start();
-        line.starts_with('-')
-            && line
-                .split([' ', ',', '=', '[', '<'])
-                .any(|word| word == option)
+        let mut words = line.split([' ', ',', '=', '[', '<']);
+        line.starts_with('-') && words.any(|word| word == option)
     };
     let mut lines = help.lines().skip_while(|line| !names_it(line));
     let first = lines.next().unwrap_or_default();
     let behind = lines.take_while(|line| !line.trim_start().starts_with('-'));
-    std::iter::once(first)
-        .chain(behind)
-        .collect::<Vec<_>>()
-        .join("\n")
+    let lines: Vec<&str> = std::iter::once(first).chain(behind).collect();
+    lines.join("\n")
 }
 
 /// The traces that `nsys profile --help` lists.
@@ -82,13 +77,12 @@ pub(super) fn traces(
     requested: &[String],
     version: Version,
     place: &str,
-) -> Result<Vec<String>, ProfileError> {
+) -> Result<Vec<String>> {
     let known = available_traces(help);
     let is_known = |name: &str| known.iter().any(|trace| trace == name);
-    let mut chosen: Vec<&str> = if requested.is_empty() {
-        REQUIRED_TRACES.to_vec()
-    } else {
-        requested.iter().map(String::as_str).collect()
+    let mut chosen: Vec<&str> = match requested.is_empty() {
+        true => REQUIRED_TRACES.to_vec(),
+        false => requested.iter().map(String::as_str).collect(),
     };
     // Newer versions have a separate option for the Jetson's units.
     let units = "tegra-accelerators";
@@ -183,15 +177,14 @@ pub(super) fn sessions(text: &str) -> Vec<(String, String)> {
         .lines()
         .skip_while(|line| !line.contains("STATE"))
         .skip(1);
-    lines
-        .filter_map(|line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let [_, _, state @ .., _, name] = words.as_slice() else {
-                return None;
-            };
-            Some(((*name).to_owned(), state.join(" ")))
-        })
-        .collect()
+    let sessions = lines.filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            [_, _, state @ .., _, name] => Some(((*name).to_owned(), state.join(" "))),
+            _ => None,
+        }
+    });
+    sessions.collect()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use jetwatch_files::PendingFile;
 
 use super::host::User;
-use super::{Host, ProfileError};
+use super::{Host, ProfileError, Result};
 
 /// The script that runs on the target.
 const SCRIPT: &str = include_str!("target.sh");
@@ -91,10 +91,8 @@ impl StdinGuard {
 /// One reply.
 #[derive(Debug)]
 pub(super) enum Reply {
-    /// A line `name value`.
+    /// A line `name value`, or a text with its name.
     Value(String, String),
-    /// A text.
-    Text(String, String),
     /// The requested file does not exist.
     Missing,
     /// The command is done.
@@ -103,7 +101,7 @@ pub(super) enum Reply {
 
 impl RemoteShell {
     /// Starts the shell on `host` and waits for its greeting.
-    pub(super) fn connect(host: &Host, cancel: &CancelHandle) -> Result<Self, ProfileError> {
+    pub(super) fn connect(host: &Host, cancel: &CancelHandle) -> Result<Self> {
         let mut command = host.shell(SCRIPT.len());
         let not_started = |program: &OsStr, source| {
             let program = program.to_string_lossy().into_owned();
@@ -144,20 +142,16 @@ impl RemoteShell {
     }
 
     /// Sends a command with its value.
-    pub(super) fn send_command(&mut self, name: &str, value: &str) -> Result<(), ProfileError> {
+    pub(super) fn send_command(&mut self, name: &str, value: &str) -> Result<()> {
         if value.contains(['\n', '\r', '\0']) {
             return Err(ProfileError::LineBreak(value.to_owned()));
         }
-        let line = if value.is_empty() {
-            format!("{name}\n")
-        } else {
-            format!("{name} {value}\n")
-        };
-        self.send_bytes(line.as_bytes())
+        let separator = if value.is_empty() { "" } else { " " };
+        self.send_bytes(format!("{name}{separator}{value}\n").as_bytes())
     }
 
     /// Sends bytes that a command announced.
-    pub(super) fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), ProfileError> {
+    pub(super) fn send_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         match self.write(bytes) {
             Ok(()) => Ok(()),
             // The script may have printed the reason before it ended.
@@ -175,7 +169,7 @@ impl RemoteShell {
     }
 
     /// Receives the next reply.
-    pub(super) fn reply(&mut self) -> Result<Reply, ProfileError> {
+    pub(super) fn reply(&mut self) -> Result<Reply> {
         let Ok(Some(line)) = self.line() else {
             return Err(self.connection_lost());
         };
@@ -187,37 +181,31 @@ impl RemoteShell {
             "file" => {
                 let (name, bytes) = self.parse_size(value)?;
                 let mut text = Vec::new();
-                let read = self
-                    .replies
-                    .by_ref()
-                    .take(bytes.min(MAX_TEXT_BYTES))
-                    .read_to_end(&mut text);
-                if read.ok() != usize::try_from(bytes).ok() {
+                let mut replies = self.replies.by_ref().take(bytes.min(MAX_TEXT_BYTES));
+                if replies.read_to_end(&mut text).ok() != usize::try_from(bytes).ok() {
                     return Err(self.connection_lost());
                 }
-                Ok(Reply::Text(
-                    name,
-                    String::from_utf8_lossy(&text).into_owned(),
-                ))
+                let text = String::from_utf8_lossy(&text).into_owned();
+                Ok(Reply::Value(name, text))
             }
             _ => Ok(Reply::Value(name.to_owned(), value.to_owned())),
         }
     }
 
     /// Receives the replies of a command; returns the values and texts.
-    pub(super) fn replies(&mut self) -> Result<Vec<(String, String)>, ProfileError> {
+    pub(super) fn replies(&mut self) -> Result<Vec<(String, String)>> {
         let mut all = Vec::new();
         loop {
             match self.reply()? {
                 Reply::Ready => return Ok(all),
-                Reply::Value(name, value) | Reply::Text(name, value) => all.push((name, value)),
+                Reply::Value(name, value) => all.push((name, value)),
                 Reply::Missing => {}
             }
         }
     }
 
     /// Fetches a file of the target's folder to `to`, which is replaced atomically. Returns whether the file exists.
-    pub(super) fn fetch(&mut self, name: &str, to: &Path) -> Result<bool, ProfileError> {
+    pub(super) fn fetch(&mut self, name: &str, to: &Path) -> Result<bool> {
         self.operation = format!("fetching {name}");
         self.send_command("fetch", name)?;
         let Ok(Some(line)) = self.line() else {
@@ -244,7 +232,7 @@ impl RemoteShell {
     }
 
     /// Ends the script on the target, and waits until it has cleaned up.
-    pub(super) fn end(mut self) -> Result<(), ProfileError> {
+    pub(super) fn end(mut self) -> Result<()> {
         self.operation = "cleaning up".to_owned();
         self.send_command("end", "")?;
         loop {
@@ -266,7 +254,7 @@ impl RemoteShell {
     }
 
     /// `NAME BYTES`.
-    fn parse_size(&self, value: &str) -> Result<(String, u64), ProfileError> {
+    fn parse_size(&self, value: &str) -> Result<(String, u64)> {
         value
             .rsplit_once(' ')
             .and_then(|(name, bytes)| Some((name.to_owned(), bytes.parse().ok()?)))
@@ -275,10 +263,8 @@ impl RemoteShell {
 
     fn line(&mut self) -> io::Result<Option<String>> {
         let mut line = Vec::new();
-        self.replies
-            .by_ref()
-            .take(1 << 16)
-            .read_until(b'\n', &mut line)?;
+        let mut replies = self.replies.by_ref().take(1 << 16);
+        replies.read_until(b'\n', &mut line)?;
         if line.pop() != Some(b'\n') {
             return Ok(None);
         }
@@ -340,17 +326,18 @@ impl RemoteShell {
         // Drained, so that the target never blocks on its output.
         let _ = io::copy(&mut self.replies, &mut io::sink());
         let status = self.child.wait().unwrap_or_default();
-        let output = self
-            .stderr_thread
-            .take()
-            .and_then(|thread| thread.join().ok());
+        let thread = self.stderr_thread.take();
+        let output = thread.and_then(|thread| thread.join().ok());
         let output = output.unwrap_or_default().join(" ");
-        let output = if output.is_empty() {
-            "no output".to_owned()
-        } else {
-            output
-        };
-        (status, output)
+        let is_silent = output.is_empty();
+        (
+            status,
+            if is_silent {
+                "no output".to_owned()
+            } else {
+                output
+            },
+        )
     }
 }
 

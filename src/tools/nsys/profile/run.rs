@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::host_info::{HostInfo, free_mib};
 use super::nsys::{Sampling, traces};
 use super::remote_shell::RemoteShell;
-use super::{CancelHandle, Host, ProfileError};
+use super::{CancelHandle, Host, ProfileError, Result};
 
 /// Maximum time of a run with a number of frames.
 const MAX_RUN_TIME: Duration = Duration::from_secs(600);
@@ -45,13 +45,8 @@ pub enum ConfigSource {
 /// What is profiled.
 #[derive(Debug, Clone)]
 pub enum ProfileTarget {
-    /// A daemon that is started for the profile.
-    Run {
-        /// Path of `jetwatch` on the target.
-        program: String,
-        /// Configuration of the daemon.
-        configuration: ConfigSource,
-    },
+    /// A daemon that is started for the profile: the path of `jetwatch` on the target, and its configuration.
+    Run(String, ConfigSource),
     /// The running service, through a session of nsys.
     Service {
         /// Name of the session.
@@ -107,7 +102,7 @@ impl ProfileRunner {
         cancel: &CancelHandle,
         folder: Option<&str>,
         nsys: &str,
-    ) -> Result<Self, ProfileError> {
+    ) -> Result<Self> {
         let mut shell = RemoteShell::connect(host, cancel)?;
         shell.operation = "searching nsys".to_owned();
         shell.send_command("folder", folder.unwrap_or("-"))?;
@@ -134,19 +129,12 @@ impl ProfileRunner {
     ///
     /// # Errors
     /// The program or the session is missing, or the configuration cannot be read.
-    pub fn prepare(
-        &mut self,
-        target: &ProfileTarget,
-        note: &mut dyn FnMut(String),
-    ) -> Result<(), ProfileError> {
+    pub fn prepare(&mut self, target: &ProfileTarget, note: &mut dyn FnMut(String)) -> Result<()> {
         let (program, configuration) = match target {
             ProfileTarget::Service { session } => {
                 return self.host_info.check_session(&self.place, session);
             }
-            ProfileTarget::Run {
-                program,
-                configuration,
-            } => (program, configuration),
+            ProfileTarget::Run(program, configuration) => (program, configuration),
         };
         self.shell.operation = "searching jetwatch".to_owned();
         self.shell.send_command("program", program)?;
@@ -177,7 +165,7 @@ impl ProfileRunner {
     }
 
     /// Copies the configuration to the target and returns its path there.
-    fn copy(&mut self, configuration: &ConfigSource) -> Result<String, ProfileError> {
+    fn copy(&mut self, configuration: &ConfigSource) -> Result<String> {
         let (file, remote_dir) = match configuration {
             ConfigSource::InPlace(file) => return Ok(file.display().to_string()),
             ConfigSource::Copied { file, remote_dir } => (file, remote_dir),
@@ -206,9 +194,9 @@ impl ProfileRunner {
         report: &Path,
         stats: &Path,
         note: &mut dyn FnMut(String),
-    ) -> Result<ProfileResult, ProfileError> {
+    ) -> Result<ProfileResult> {
         match target {
-            ProfileTarget::Run { .. } => self.run(request, report, stats, note),
+            ProfileTarget::Run(..) => self.run(request, report, stats, note),
             ProfileTarget::Service { session } => self.attach(session, request, report),
         }
     }
@@ -225,18 +213,14 @@ impl ProfileRunner {
         report: &Path,
         stats: &Path,
         note: &mut dyn FnMut(String),
-    ) -> Result<ProfileResult, ProfileError> {
+    ) -> Result<ProfileResult> {
         let Some((program, configuration)) = self.prepared.clone() else {
             return Err(self.shell.unexpected("no program", "a prepared program"));
         };
         let folder = &self.host_info.folder;
         let mut arguments = vec!["profile".to_owned()];
-        arguments.extend(traces(
-            &self.host_info.help,
-            &request.traces,
-            self.host_info.version,
-            &self.place.to_string(),
-        )?);
+        let (info, place) = (&self.host_info, self.place.to_string());
+        arguments.extend(traces(&info.help, &request.traces, info.version, &place)?);
         let (sampling, _) = request.sampling.arguments(&self.host_info.environment);
         arguments.extend(sampling.map(str::to_owned));
         if !request.warmup.is_zero() {
@@ -279,12 +263,12 @@ impl ProfileRunner {
                 });
             }
             // The daemon wrote its numbers at its end, and nsys recorded nothing.
-            if let Some(frames) = request.frames
-                && has_stats
-                && ended.status == 0
-                && !ended.is_disk_full()
-                && !ended.is_nsys_bug()
-                && !request.warmup.is_zero()
+            let is_nsys_bug = ended.is_nsys_bug();
+            let has_worked =
+                has_stats && ended.status == 0 && !ended.is_disk_full() && !is_nsys_bug;
+            if let Some(frames) = request
+                .frames
+                .filter(|_| has_worked && !request.warmup.is_zero())
             {
                 return Err(ProfileError::EndedBeforeRecording {
                     place: self.place.to_string(),
@@ -293,7 +277,7 @@ impl ProfileRunner {
                 });
             }
             failures += 1;
-            if !ended.is_nsys_bug() || failures == MAX_NSYS_FAILURES {
+            if !is_nsys_bug || failures == MAX_NSYS_FAILURES {
                 // The daemon succeeded, so nsys caused the failure.
                 let status = if has_stats { 0 } else { ended.status };
                 return Err(self.failure(Ended { status, ..ended }, "profile"));
@@ -310,7 +294,7 @@ impl ProfileRunner {
         session: &str,
         request: &ProfileRequest,
         report: &Path,
-    ) -> Result<ProfileResult, ProfileError> {
+    ) -> Result<ProfileResult> {
         self.host_info.check_session(&self.place, session)?;
         let (sampling, _) = request.sampling.arguments(&self.host_info.environment);
         let mut arguments = vec!["start".to_owned(), format!("--session={session}")];
@@ -319,12 +303,8 @@ impl ProfileRunner {
         arguments.push(format!("--output={}/report", self.host_info.folder));
         // From here on the script releases the session if the connection ends.
         self.shell.send_command("session", session)?;
-        let ended = self.run_nsys(
-            "control",
-            "starting the session",
-            arguments,
-            START_TIMEOUT_S,
-        )?;
+        let doing = "starting the session";
+        let ended = self.run_nsys("control", doing, arguments, START_TIMEOUT_S)?;
         if ended.status != 0 {
             return Err(self.failure(ended, "start"));
         }
@@ -334,17 +314,13 @@ impl ProfileRunner {
             .send_command("hold", &whole_seconds(duration).to_string())?;
         self.shell.replies()?;
         let arguments = vec!["stop".to_owned(), format!("--session={session}")];
-        let ended = self.run_nsys(
-            "control",
-            "stopping the session",
-            arguments,
-            request.export_timeout.as_secs(),
-        )?;
-        if ended.status != 0 {
-            return Err(self.failure(ended, "stop"));
+        let limit_s = request.export_timeout.as_secs();
+        let ended = self.run_nsys("control", "stopping the session", arguments, limit_s)?;
+        let has_stopped = ended.status == 0;
+        if has_stopped {
+            self.shell.send_command("session", "")?;
         }
-        self.shell.send_command("session", "")?;
-        if !self.shell.fetch("report.nsys-rep", report)? {
+        if !has_stopped || !self.shell.fetch("report.nsys-rep", report)? {
             return Err(self.failure(ended, "stop"));
         }
         Ok(ProfileResult {
@@ -357,7 +333,7 @@ impl ProfileRunner {
     ///
     /// # Errors
     /// The connection was lost before; the script then cleans up by itself.
-    pub fn end(self) -> Result<(), ProfileError> {
+    pub fn end(self) -> Result<()> {
         self.shell.end()
     }
 
@@ -368,7 +344,7 @@ impl ProfileRunner {
         doing: &str,
         arguments: Vec<String>,
         limit_s: u64,
-    ) -> Result<Ended, ProfileError> {
+    ) -> Result<Ended> {
         self.shell.operation = doing.to_owned();
         for argument in arguments {
             self.shell.send_command("argument", &argument)?;
@@ -446,9 +422,9 @@ fn whole_seconds(time: Duration) -> u64 {
 
 /// The end of a log, without progress bars of nsys.
 fn log_tail(log: &str) -> String {
-    let lines = log.split(['\n', '\r']).map(str::trim_end).filter(|line| {
-        !line.is_empty() && !line.starts_with("[1/") && !line.starts_with("Generat")
-    });
+    let is_progress = |line: &str| line.starts_with("[1/") || line.starts_with("Generat");
+    let lines = log.split(['\n', '\r']).map(str::trim_end);
+    let lines = lines.filter(|line| !line.is_empty() && !is_progress(line));
     let lines: Vec<String> = lines.map(|line| format!("  {line}")).collect();
     lines[lines.len().saturating_sub(MAX_LOG_LINES)..].join("\n")
 }
