@@ -5,7 +5,6 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::ReportError;
 use super::advice::{Finding, advise};
 use super::benchmark::Benchmark;
 use super::capture::{Progress, TimeWindow, find_range, read};
@@ -20,6 +19,7 @@ use super::summary::{PROFILE_KEY, ReportSummary, noted_run};
 use super::table::Table;
 pub use super::tables::VERDICT;
 use super::tables::{AnalysisContext, Builder, Make, TABLES};
+use super::{ReportError, Result};
 
 /// What to compute from a report.
 #[derive(Debug, Clone, Copy)]
@@ -103,7 +103,7 @@ pub fn analyze(
     title: &str,
     request: &Request<'_>,
     progress: Progress<'_>,
-) -> Result<Analysis, ReportError> {
+) -> Result<Analysis> {
     match open(path, request.nsys)? {
         Input::Benchmark { bytes } => {
             let document = parse_measurement(path, &bytes)?;
@@ -121,12 +121,12 @@ pub fn analyze(
 }
 
 /// The JSON of a file that `jetwatch bench` has written.
-pub(super) fn parse_measurement(path: &Path, bytes: &[u8]) -> Result<Value, ReportError> {
+pub(super) fn parse_measurement(path: &Path, bytes: &[u8]) -> Result<Value> {
     serde_json::from_slice(bytes).map_err(|error| {
-        let reason = format!(
+        let why = format!(
             "it is not complete JSON ({error}): the benchmark was interrupted; run it again"
         );
-        ReportError::Content(path.to_owned(), reason)
+        ReportError::Content(path.to_owned(), why)
     })
 }
 
@@ -134,11 +134,7 @@ pub(super) fn parse_measurement(path: &Path, bytes: &[u8]) -> Result<Value, Repo
 ///
 /// # Errors
 /// It is not a measurement, or was interrupted.
-pub fn analyze_measurement(
-    path: &Path,
-    document: &Value,
-    title: &str,
-) -> Result<Analysis, ReportError> {
+pub fn analyze_measurement(path: &Path, document: &Value, title: &str) -> Result<Analysis> {
     let of = |summary: ReportSummary, tables| Analysis {
         title: title.to_owned(),
         version: summary.version.clone(),
@@ -178,7 +174,7 @@ fn analyze_export(
     title: &str,
     request: &Request<'_>,
     progress: Progress<'_>,
-) -> Result<Analysis, ReportError> {
+) -> Result<Analysis> {
     let recipes = requested_tables(export, request.tables)?;
     let mut window = request.window;
     if let Some(range) = request.within {
@@ -208,10 +204,9 @@ fn analyze_export(
         evidence.run = RunNotes::new(run, &Value::Null);
     }
     let is_ours = !context.critical_path.stages.is_empty();
-    let findings = if is_ours {
-        advise(&evidence)
-    } else {
-        Vec::new()
+    let findings = match is_ours {
+        true => advise(&evidence),
+        false => Vec::new(),
     };
     let mut tables = Vec::new();
     for recipe in recipes {
@@ -264,29 +259,23 @@ fn analyze_export(
 
 /// What the export does not hold, each with its remedy.
 fn not_measured(export: &Export) -> Vec<String> {
-    let has_operations = [&KERNELS, &COPIES, &SETS, &GRAPHS]
-        .iter()
-        .any(|shape| export.has(shape));
+    let operations = [&KERNELS, &COPIES, &SETS, &GRAPHS];
+    let has_operations = operations.iter().any(|shape| export.has(shape));
     let gpu = (!has_operations).then(|| format!("GPU: {}", KERNELS.advice));
     let waits = (!export.has(&WAITS)).then(|| format!("calls of the OS: {}", WAITS.advice));
-    let read_for_it = TABLES
+    let others = TABLES
         .iter()
         .filter(|it| matches!(it.make, Make::OfExport(_)));
-    let others = read_for_it.filter_map(|it| {
+    let others = others.filter_map(|it| {
         let shape = it.missing(export)?;
-        Some(format!(
-            "{}: no {} was traced; {}",
-            it.name, shape.content, shape.advice
-        ))
+        let (content, advice) = (shape.content, shape.advice);
+        Some(format!("{}: no {content} was traced; {advice}", it.name))
     });
     gpu.into_iter().chain(waits).chain(others).collect()
 }
 
 /// The tables of a request. Fails if the export lacks the data of one.
-fn requested_tables(
-    export: &Export,
-    names: &[String],
-) -> Result<Vec<&'static Builder>, ReportError> {
+fn requested_tables(export: &Export, names: &[String]) -> Result<Vec<&'static Builder>> {
     let is_all = names.iter().any(|name| name == ALL_TABLES);
     if names.is_empty() {
         export.require(&NVTX)?;

@@ -16,12 +16,12 @@ use jetwatch_telemetry::Stage;
 use jetwatch_types::{Rate, mean, standard_deviation};
 
 use self::batches::Level;
-use super::ReportError;
 use super::advice::{Finding, advise};
 use super::metrics::{CaptureMetrics, RunNotes, StageNotes};
 use super::run_tables::{MS, elements, run_tables};
 use super::summary::{Load, Outliers, RangeSummary, ReportSummary, Throughput, Workload, outliers};
 use super::table::Table;
+use super::{ReportError, Result};
 
 /// A parsed benchmark.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ struct Statistics {
 
 impl Benchmark {
     /// Parses a file. Fails if it is not a benchmark, or has no batch after the warm-up.
-    pub(super) fn parse(path: &Path, value: &Value) -> Result<Self, ReportError> {
+    pub(super) fn parse(path: &Path, value: &Value) -> Result<Self> {
         let wrong = |reason: String| ReportError::Content(path.to_owned(), reason);
         let object = value
             .as_object()
@@ -147,17 +147,14 @@ impl Benchmark {
 
     /// All ranges with their times, and what the run states beside.
     pub(super) fn tables(&self) -> Vec<Table> {
-        let in_elements = [Stage::VideoDecode, Stage::Scale]
-            .into_iter()
-            .filter_map(|stage| {
-                let in_batch = format!("/{}", stage.name());
-                let is_range = self
-                    .ranges
-                    .iter()
-                    .any(|range| range.path.ends_with(&in_batch));
-                let mut stages = self.stages.iter().filter(|found| found.items > 0.0);
-                stages.find(|found| found.stage == stage.name() && !is_range)
-            });
+        let stages = [Stage::VideoDecode, Stage::Scale].into_iter();
+        let in_elements = stages.filter_map(|stage| {
+            let in_batch = format!("/{}", stage.name());
+            let mut ranges = self.ranges.iter();
+            let is_range = ranges.any(|range| range.path.ends_with(&in_batch));
+            let mut stages = self.stages.iter().filter(|found| found.items > 0.0);
+            stages.find(|found| found.stage == stage.name() && !is_range)
+        });
         let in_elements: Vec<StageNotes> = in_elements.cloned().collect();
         let mut tables = vec![self.ranges(), elements(&in_elements)];
         tables.extend(run_tables(&self.run));
@@ -183,7 +180,7 @@ impl Benchmark {
             .ns("GPU Per Item", |timed| ns(timed.gpu_per_item))
             .ns("CPU 99 %", |timed| ns(timed.cpu.percentile_99))
             .plain("Frames/s Per Thread", |timed| {
-                timed.cpu_per_item.filter(|ms| *ms > 0.0).map(|ms| 1e3 / ms)
+                Some(1e3 / timed.cpu_per_item.filter(|ms| *ms > 0.0)?)
             })
             .build()
     }
@@ -218,26 +215,20 @@ impl Benchmark {
         let fps = self.throughput.as_ref().map(|found| found.fps);
         // The means of several processes are not a part next to them.
         let is_one = self.processes.is_none();
+        let loads = fps.into_iter().filter(|_| is_one).map(|fps| Load {
+            fps: Some(fps),
+            ..Load::default()
+        });
+        let findings = self.findings.iter().flatten();
         ReportSummary {
             title: title.to_owned(),
             version,
-            span_ns: None,
-            gpu_busy: None,
-            loads: (fps.into_iter().filter(|_| is_one))
-                .map(|fps| Load {
-                    fps: Some(fps),
-                    ..Load::default()
-                })
-                .collect(),
+            loads: loads.collect(),
             throughput: self.throughput,
             ranges: ranges.collect(),
             workload: self.workload,
-            rules: self
-                .findings
-                .iter()
-                .flatten()
-                .map(|finding| finding.rule)
-                .collect(),
+            rules: findings.map(|finding| finding.rule).collect(),
+            ..ReportSummary::default()
         }
     }
 }
@@ -303,9 +294,10 @@ fn walk(tree: &Map<String, Value>, path: &str, ranges: &mut Vec<TimedRange>) -> 
             path: path.to_owned(),
             cpu: time("cpu_time")?,
             // Zero stands where nothing ran on a GPU, or none was measured.
-            gpu: Some(time("gpu_time")?)
-                .filter(|gpu| gpu.mean.is_some_and(|mean| mean > 0.0))
-                .unwrap_or_default(),
+            gpu: time("gpu_time").map(|gpu| match gpu.mean {
+                Some(mean) if mean > 0.0 => gpu,
+                _ => Statistics::default(),
+            })?,
             cpu_per_item: first(per_item("cpu_time")),
             gpu_per_item: first(per_item("gpu_time")).filter(|ms| *ms > 0.0),
             items: number("total_items_minus_warmup").or_else(|| number("total_items")),
@@ -321,8 +313,7 @@ fn walk(tree: &Map<String, Value>, path: &str, ranges: &mut Vec<TimedRange>) -> 
             continue;
         }
         if let Some(inner) = value.as_object() {
-            let separator = if path.is_empty() { "" } else { "/" };
-            walk(inner, &format!("{path}{separator}{name}"), ranges)?;
+            walk(inner, &batches::below(path, name), ranges)?;
         }
     }
     Ok(())
@@ -375,20 +366,14 @@ const DETECT: &str = "jetwatch/detect";
 fn shares(ranges: &[TimedRange]) -> Vec<(Stage, f64)> {
     // A range that is not in every batch counts as often as it was there.
     let time = |range: &TimedRange| Some(range.cpu.mean? * range.cpu.count.unwrap_or(1.0));
-    let find = |path: &str| {
-        ranges
-            .iter()
-            .find(|range| range.path == path)
-            .and_then(time)
-    };
+    let find = |path: &str| time(ranges.iter().find(|range| range.path == path)?);
     let Some(whole) = find(DETECT).filter(|whole| *whole > 0.0) else {
         return Vec::new();
     };
     let stages = [Stage::Batch, Stage::Tensor, Stage::Infer, Stage::Decode];
-    let mut shares: Vec<(Stage, f64)> = stages
-        .into_iter()
-        .filter_map(|stage| Some((stage, find(&format!("{DETECT}/{}", stage.name()))? / whole)))
-        .collect();
+    let share = |stage: Stage| find(&format!("{DETECT}/{}", stage.name())).map(|time| time / whole);
+    let shares = stages.into_iter().map(|stage| Some((stage, share(stage)?)));
+    let mut shares: Vec<(Stage, f64)> = shares.flatten().collect();
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
     shares
 }
@@ -404,9 +389,7 @@ fn throughput(document: &Value, levels: &[Level], ranges: &[TimedRange]) -> Opti
     let stated = number("fps_all_processes").or(number("fps"));
     let fps = stated.or_else(|| level?.fps(workers))?;
     let error = number("fps_all_processes_standard_error").or(number("fps_standard_error"));
-    let blocks = speed["fps_blocks"]
-        .as_u64()
-        .and_then(|blocks| usize::try_from(blocks).ok());
+    let blocks = speed["fps_blocks"].as_u64().map(|blocks| blocks as usize);
     let rate = Rate::stated(fps, error, blocks)
         .or_else(|| estimated.map(|rate| rate.scaled(fps / rate.per_second)));
     let of_level = ranges.iter().find(|range| range.path == DETECT);
@@ -430,9 +413,7 @@ fn workload(meta: &Value, ranges: &[TimedRange]) -> Workload {
     let set = settings.find(|(key, _)| is_size(key));
     let set = set.and_then(|(_, value)| value.parse().ok());
     let detect = ranges.iter().find(|range| range.path == DETECT);
-    let largest = detect
-        .and_then(|range| range.most_items)
-        .map(|items| items as u64);
+    let largest = detect.and_then(|range| Some(range.most_items? as u64));
     let mut workload = Workload {
         batch_size: meta["batch_size"].as_u64().or(set).or(largest),
         ..Workload::default()

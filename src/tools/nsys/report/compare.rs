@@ -6,6 +6,8 @@ mod workloads;
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 pub use self::throughput::{change as throughput_change, throughput};
 pub use self::workloads::{differences, is_one_configuration};
 use super::summary::{Load, RangeSummary, ReportSummary};
@@ -28,16 +30,12 @@ pub fn ranges(digests: &[ReportSummary]) -> Table {
     /// A range by its name in each report.
     type Row<'d> = (&'d str, Vec<Option<&'d RangeSummary>>);
     let found = |name| digests.iter().map(|digest| digest.range(name)).collect();
-    let rows: Vec<Row<'_>> = names(digests)
-        .into_iter()
-        .map(|name| (name, found(name)))
-        .collect();
+    let rows = names(digests).into_iter().map(|name| (name, found(name)));
+    let rows: Vec<Row<'_>> = rows.collect();
     // The place of the fastest report, and the shortest and the longest time.
     let extremes = |found: &[Option<&RangeSummary>]| {
-        let times = found
-            .iter()
-            .enumerate()
-            .filter_map(|(at, range)| Some((at, (*range)?.cpu_ns)));
+        let times = found.iter().enumerate();
+        let times = times.filter_map(|(at, range)| Some((at, (*range)?.cpu_ns)));
         let mut times: Vec<(usize, f64)> = times.filter(|_| is_alike).collect();
         times.sort_by(|a, b| a.1.total_cmp(&b.1));
         let last = times.get(1..)?.last()?;
@@ -88,9 +86,8 @@ pub fn overview(digests: &[ReportSummary]) -> Table {
     let fastest = by_range.columns.len() - 2;
     let is_alike = have_equal_batches(digests);
     let wins = |digest: &ReportSummary| {
-        let rows = by_range.rows.iter();
-        rows.filter(|row| row[fastest] == digest.title.as_str())
-            .count()
+        let is_won = |row: &&Vec<Value>| row[fastest] == digest.title.as_str();
+        by_range.rows.iter().filter(is_won).count()
     };
     Table::of("reports", "Reports", digests)
         .plain("Report", |digest| digest.title.as_str())
@@ -150,10 +147,9 @@ pub fn diff(before: &ReportSummary, after: &ReportSummary) -> Table {
     type Pair<'d> = (&'d str, Option<&'d RangeSummary>, Option<&'d RangeSummary>);
     let title = format!("What changed from {} to {}", before.title, after.title);
     let is_alike = have_equal_batches([before, after]);
-    let mut rows: Vec<Pair<'_>> = names([before, after])
-        .into_iter()
-        .map(|name| (name, before.range(name), after.range(name)))
-        .collect();
+    let names = names([before, after]).into_iter();
+    let rows = names.map(|name| (name, before.range(name), after.range(name)));
+    let mut rows: Vec<Pair<'_>> = rows.collect();
     let total = |range: Option<&RangeSummary>| range.map_or(0.0, |range| range.cpu_total_ns);
     rows.sort_by(|a, b| {
         let [a, b] = [a, b].map(|(_, old, new)| (total(*new) - total(*old)).abs());
@@ -190,10 +186,8 @@ pub fn diff(before: &ReportSummary, after: &ReportSummary) -> Table {
 #[must_use]
 pub fn advice(before: &ReportSummary, after: &ReportSummary) -> Table {
     let title = format!("Verdict of {} and of {}", before.title, after.title);
-    let new = after
-        .rules
-        .iter()
-        .filter(|rule| !before.rules.contains(rule));
+    let new = after.rules.iter();
+    let new = new.filter(|rule| !before.rules.contains(rule));
     let rows: Vec<&str> = before.rules.iter().chain(new).copied().collect();
     Table::of("diff_verdict", title, &rows)
         .plain("Rule", |rule| *rule)
@@ -305,8 +299,7 @@ fn length(digest: &ReportSummary) -> f64 {
     let length = digest.span_ns.map(|span| span as f64);
     length
         .or_else(|| sums.reduce(f64::max))
-        .unwrap_or(0.0)
-        .max(1.0)
+        .map_or(1.0, |length| length.max(1.0))
 }
 
 /// What is added up.
@@ -378,7 +371,7 @@ pub fn balance(digests: &[ReportSummary]) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

@@ -7,51 +7,41 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages are the documentation")]
 pub enum ReportError {
-    #[error("cannot read {path}: {1}", path = .0.display())]
+    #[error("cannot read {0}: {1}")]
     Read(PathBuf, std::io::Error),
     #[error(
-        "{path} holds no report; expected files .nsys-rep, .sqlite or benchmark.json in it or below it",
-        path = .0.display()
+        "{0} holds no report; expected files .nsys-rep, .sqlite or benchmark.json in it or below it"
     )]
     NoReports(PathBuf),
     #[error(
-        "{path} is empty: the profile was interrupted before it was written; profile again and let nsys end by itself",
-        path = .0.display()
+        "{0} is empty: the profile was interrupted before it was written; profile again and let nsys end by itself"
     )]
     Empty(PathBuf),
     #[error(
-        "{path} is {1}; expected an nsys export (.sqlite), a report (.nsys-rep) or a benchmark.json",
-        path = .0.display()
+        "{0} is {1}; expected an nsys export (.sqlite), a report (.nsys-rep) or a benchmark.json"
     )]
     Kind(PathBuf, &'static str),
     #[error(
-        "{path} is a report of an old Nsight Systems; convert it with that nsys, then use the result: {command}",
-        path = .0.display(),
+        "{0} is a report of an old Nsight Systems; convert it with that nsys, then use the result: {command}",
         command = export_command(.0)
     )]
     OldReport(PathBuf),
     #[error(
-        "{path} needs nsys for its export, which was not found ({1}); install Nsight Systems, give its path with --nsys, or export the \
+        "{0} needs nsys for its export, which was not found ({1}); install Nsight Systems, give its path with --nsys, or export the \
          report where it was made: {command}",
-        path = .0.display(),
         command = export_command(.0)
     )]
     NoNsys(PathBuf, std::io::Error),
     #[error(
-        "nsys could not export {path}: {1}; the report is truncated or was written by a newer nsys: profile again, or export it with the \
-         nsys that wrote it",
-        path = .0.display()
+        "nsys could not export {0}: {1}; the report is truncated or was written by a newer nsys: profile again, or export it with the \
+         nsys that wrote it"
     )]
     Export(PathBuf, String),
     #[error(
-        "{path}: {1}; the export is truncated or damaged: export it again with nsys export --force-overwrite true",
-        path = .0.display()
+        "{0}: {1}; the export is truncated or damaged: export it again with nsys export --force-overwrite true"
     )]
     Database(PathBuf, rusqlite::Error),
-    #[error(
-        "{} has no table {table}, so there is no {what} in it; {advice}",
-        path.display()
-    )]
+    #[error("{path} has no table {table}, so there is no {what} in it; {advice}")]
     NoTable {
         path: PathBuf,
         table: &'static str,
@@ -59,8 +49,7 @@ pub enum ReportError {
         advice: &'static str,
     },
     #[error(
-        "{}: table {table} has no column {column}; this schema ({version}) is unknown: export the report with an nsys from 2021 to 2025",
-        path.display()
+        "{path}: table {table} has no column {column}; this schema ({version}) is unknown: export the report with an nsys from 2021 to 2025"
     )]
     NoColumn {
         path: PathBuf,
@@ -69,8 +58,7 @@ pub enum ReportError {
         version: String,
     },
     #[error(
-        "{}: table {table}, row {row}: {column} is {found}, expected {expected}; the export is damaged: export it again",
-        path.display()
+        "{path}: table {table}, row {row}: {column} is {found}, expected {expected}; the export is damaged: export it again"
     )]
     Value {
         path: PathBuf,
@@ -80,20 +68,20 @@ pub enum ReportError {
         found: String,
         expected: &'static str,
     },
-    #[error(
-        "{} has no range {wanted}; its ranges: {known}",
-        path.display()
-    )]
+    #[error("{path} has no range {wanted}; its ranges: {known}")]
     NoRange {
         path: PathBuf,
         wanted: String,
         known: String,
     },
-    #[error("{path}: {1}", path = .0.display())]
+    #[error("{0}: {1}")]
     Content(PathBuf, String),
-    #[error("cannot write {path}: {1}", path = .0.display())]
+    #[error("cannot write {0}: {1}")]
     Write(PathBuf, std::io::Error),
 }
+
+/// With the errors of a report.
+pub(super) type Result<T, E = ReportError> = std::result::Result<T, E>;
 
 /// The command that exports a report.
 fn export_command(report: &Path) -> String {

@@ -46,15 +46,12 @@ pub fn page(analyses: &[Analysis], compared: &[Table], warnings: &[String]) -> S
 fn table_json(table: &Table) -> Value {
     let visible = table.visible_columns();
     let heads: Vec<&str> = visible.iter().map(|at| &*table.columns[*at].name).collect();
-    let rows: Vec<Vec<String>> = table
-        .rows
-        .iter()
-        .map(|row| {
-            let cells = visible.iter().map(|at| (&row[*at], &table.columns[*at]));
-            cells
-                .map(|(cell, column)| format_cell(cell, column.unit))
-                .collect()
-        })
-        .collect();
+    let rows = table.rows.iter().map(|row| {
+        let cells = visible.iter().map(|at| (&row[*at], &table.columns[*at]));
+        cells
+            .map(|(cell, column)| format_cell(cell, column.unit))
+            .collect()
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
     json!({"name": table.name, "title": table.title, "heads": heads, "rows": rows, "more": table.more})
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::ReportError;
+use super::{ReportError, Result};
 use crate::local_nsys;
 
 /// The first bytes of a SQLite database.
@@ -25,7 +25,7 @@ pub(super) enum Input {
 
 /// Finds out what a file is by what stands in it, and by its name where that does not state. A report is exported to a folder
 /// of its own, never next to itself: an export that lies there may be of an older report.
-pub(super) fn open(path: &Path, nsys: &Path) -> Result<Input, ReportError> {
+pub(super) fn open(path: &Path, nsys: &Path) -> Result<Input> {
     let read = |cause| ReportError::Read(path.to_owned(), cause);
     let mut file = File::open(path).map_err(read)?;
     let mut head = Vec::with_capacity(SQLITE.len());
@@ -58,7 +58,7 @@ pub(super) fn open(path: &Path, nsys: &Path) -> Result<Input, ReportError> {
     }
 }
 
-fn export(path: &Path, nsys: &Path) -> Result<Input, ReportError> {
+fn export(path: &Path, nsys: &Path) -> Result<Input> {
     let folder = tempfile::Builder::new()
         .prefix("jetwatch-report-")
         .tempdir()

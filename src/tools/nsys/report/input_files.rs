@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::ReportError;
+use super::{ReportError, Result};
 
 /// Length of a file's name from which titles are shortened, in characters.
 const LONG_TITLE: usize = 24;
@@ -18,7 +18,7 @@ const BENCHMARK: &str = "benchmark.json";
 ///
 /// # Errors
 /// A folder cannot be read, or holds no report.
-pub fn find_reports(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReportError> {
+pub fn find_reports(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
         if !path.is_dir() {
@@ -52,7 +52,7 @@ pub fn find_reports(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReportError> {
     Ok(files)
 }
 
-fn search(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), ReportError> {
+fn search(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     let read = |cause| ReportError::Read(folder.to_owned(), cause);
     for entry in fs::read_dir(folder).map_err(read)? {
         let entry = entry.map_err(read)?;

@@ -42,3 +42,12 @@ impl<K: Copy + Eq + Hash> Interner<K> {
         number
     }
 }
+
+/// The place of an entry of a short list, which it is added to where it is not there.
+pub(super) fn position_or_push<T: PartialEq>(list: &mut Vec<T>, entry: T) -> usize {
+    let known = list.iter().position(|other| *other == entry);
+    known.unwrap_or_else(|| {
+        list.push(entry);
+        list.len() - 1
+    })
+}

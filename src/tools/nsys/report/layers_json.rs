@@ -7,10 +7,10 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::ReportError;
 use super::run_tables::MS;
 use super::summary::{RangeSummary, ReportSummary, Workload};
 use super::table::Table;
+use super::{ReportError, Result};
 
 /// Measured layers.
 #[derive(Debug, Deserialize)]
@@ -56,7 +56,7 @@ impl Layers {
     ///
     /// # Errors
     /// It has layers, but one of them lacks a key, or a value has another type.
-    pub(super) fn parse(path: &Path, document: &Value) -> Result<Option<Self>, ReportError> {
+    pub(super) fn parse(path: &Path, document: &Value) -> Result<Option<Self>> {
         if !document["layers"].is_array() {
             return Ok(None);
         }
@@ -149,12 +149,9 @@ pub fn layers_summary(document: &Value) -> String {
     };
     let detector = found.meta.versions.detector.iter();
     let mut lines: Vec<String> = detector.map(|it| format!("Detector:  {it}")).collect();
-    lines.push(format!(
-        "Layers:    {}, {:.3} ms for one frame, mean of {} runs",
-        found.layers.len(),
-        found.mean_ms,
-        found.runs
-    ));
+    let (count, ms, runs) = (found.layers.len(), found.mean_ms, found.runs);
+    let layers = format!("{count}, {ms:.3} ms for one frame, mean of {runs} runs");
+    lines.push(format!("Layers:    {layers}"));
     type Key = fn(&Layer) -> &str;
     let keys: [(&str, Key); 3] = [
         ("Precision:", |layer| &layer.precision),
@@ -172,10 +169,8 @@ pub fn layers_summary(document: &Value) -> String {
             let name = if name.is_empty() { "unknown" } else { name };
             format!("{name} {:.1} %", share * 100.0)
         });
-        lines.push(format!(
-            "{title:<11}{}",
-            named.collect::<Vec<_>>().join(", ")
-        ));
+        let named: Vec<String> = named.collect();
+        lines.push(format!("{title:<11}{}", named.join(", ")));
     }
     lines.join("\n")
 }

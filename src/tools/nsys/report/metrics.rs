@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use jetwatch_telemetry::{Stage, thread_names};
 
-use super::capture::{Capture, Kind};
+use super::capture::{Call, Capture, Kind};
 use super::critical_path::InputKind;
 use super::on_demand::CoreWait;
 use super::stages::DETECTOR_STAGES;
@@ -117,10 +117,9 @@ impl CaptureMetrics {
     /// Of a capture and its stages.
     pub(crate) fn from_capture(context: &AnalysisContext<'_>) -> Self {
         let (capture, critical_path) = (context.capture, &context.critical_path);
-        let (from, until) = if critical_path.stages.is_empty() {
-            capture.span().unwrap_or_default()
-        } else {
-            critical_path.span
+        let (from, until) = match critical_path.stages.is_empty() {
+            true => capture.span().unwrap_or_default(),
+            false => critical_path.span,
         };
         let span_ns = (until - from).max(1);
         let of_span = |ns: i64| ns as f64 / span_ns as f64;
@@ -129,8 +128,10 @@ impl CaptureMetrics {
             each.reduce(f64::max)
         };
         let (disk, disk_thread) = disk(capture, span_ns);
-        let kernels = kernels(context);
+        let kernels = kernels(capture);
         let kernel_time: i64 = kernels.clone().map(|done| done.duration()).sum();
+        let detectors = DETECTOR_STAGES.iter();
+        let detectors = detectors.filter_map(|stage| critical_path.stage(*stage));
         let mut evidence = Self {
             span_ns,
             warmup_ns: critical_path.warmup_ns,
@@ -143,12 +144,7 @@ impl CaptureMetrics {
             decodes_in_hardware: critical_path.decodes_in_hardware(),
             shares: Stage::ALL.map(|stage| critical_path.share(stage)),
             gpu_busy: most_busy(&context.busy),
-            detectors: DETECTOR_STAGES
-                .iter()
-                .filter_map(|stage| critical_path.stage(*stage))
-                .map(|times| times.threads)
-                .max()
-                .unwrap_or(0),
+            detectors: detectors.map(|it| it.threads).max().unwrap_or(0),
             disk,
             disk_thread,
             kernel_ns: kernel_time as f64 / (kernels.count() as f64).max(1.0),
@@ -200,14 +196,10 @@ impl CaptureMetrics {
         self.pageable = of_span(pageable);
         self.sync_copies = of_span(synchronous);
         self.foreign = foreign as f64 / (all as f64).max(1.0);
-        let most = by_kernel
-            .into_iter()
-            .max_by_key(|(key, time)| (*time, key.0));
+        let most = by_kernel.iter().max_by_key(|(key, time)| (**time, key.0));
         self.foreign_kernel = most.map(|((kernel, thread), _)| {
-            (
-                capture.name(kernel).to_owned(),
-                capture.thread(thread).title(),
-            )
+            let kernel = capture.name(*kernel).to_owned();
+            (kernel, capture.thread(*thread).title())
         });
     }
 }
@@ -255,11 +247,8 @@ fn launching(context: &AnalysisContext<'_>) -> f64 {
     }
     let launches =
         capture.names_that(|name| name.starts_with("cudaLaunch") || name.starts_with("cuLaunch"));
-    let sum: i64 = capture
-        .calls
-        .iter()
-        .filter(|call| launches[call.name as usize] && infers[usize::from(call.thread)])
-        .map(|call| call.duration())
-        .sum();
+    let is_launch = |call: &&Call| launches[call.name as usize] && infers[usize::from(call.thread)];
+    let calls = capture.calls.iter().filter(is_launch);
+    let sum: i64 = calls.map(|call| call.duration()).sum();
     (sum as f64 / (infer.total_ns as f64).max(1.0)).min(1.0)
 }

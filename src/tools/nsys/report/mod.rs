@@ -37,6 +37,7 @@ pub use analysis::{
 };
 pub use benchmark::{run_findings, trial_limit};
 pub use error::ReportError;
+use error::Result;
 pub use html::page;
 pub use input_files::{find_reports, titles};
 pub use layers_json::layers_summary;

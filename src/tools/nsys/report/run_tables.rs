@@ -13,20 +13,17 @@ pub(super) fn run_tables(run: &RunNotes) -> Vec<Table> {
     let used = used.filter(|output| output.accepted + output.lost > 0);
     let outputs: Vec<_> = used.collect();
     let share = |busy_ms: f64| 100.0 * busy_ms / (run.duration_s * 1e3).max(1.0);
-    let outputs = Table::of(
-        "outputs",
-        "Outputs, each a step that nothing waits for",
-        &outputs,
-    )
-    .plain("Output", |output| output.name.as_str())
-    .plain("Of", |output| output.items.as_str())
-    .plain("Accepted", |output| output.accepted)
-    .plain("Delivered", |output| output.delivered)
-    .plain("Lost", |output| output.lost)
-    .plain("Waiting At End", |output| output.queued)
-    .plain("Max Waiting", |output| output.max_queued.max(output.queued))
-    .percent("Busy", move |output| share(output.busy_ms))
-    .build();
+    let title = "Outputs, each a step that nothing waits for";
+    let outputs = Table::of("outputs", title, &outputs)
+        .plain("Output", |output| output.name.as_str())
+        .plain("Of", |output| output.items.as_str())
+        .plain("Accepted", |output| output.accepted)
+        .plain("Delivered", |output| output.delivered)
+        .plain("Lost", |output| output.lost)
+        .plain("Waiting At End", |output| output.queued)
+        .plain("Max Waiting", |output| output.max_queued.max(output.queued))
+        .percent("Busy", move |output| share(output.busy_ms))
+        .build();
     let whole = run.latency.iter();
     let whole = whole.map(|latency| ("whole", &latency.whole));
     let parts = run.latency.iter().flat_map(|latency| &latency.parts);
@@ -41,21 +38,17 @@ pub(super) fn run_tables(run: &RunNotes) -> Vec<Table> {
         .ns("95 %", |(_, latency)| latency.p95_ms * MS)
         .ns("Max", |(_, latency)| latency.max_ms * MS)
         .build();
-    let named = run.secondary.iter();
-    let named: Vec<_> = named
-        .map(|network| {
-            let crops = network.crops;
-            let of_run = NetworkNotes {
-                crops_per_s: Some(crops / run.duration_s.max(1e-3)),
-                crops_per_frame: Some(crops / (run.frames as f64).max(1.0)),
-                dropped_percent: Some(
-                    100.0 * network.dropped_crops / (crops + network.dropped_crops).max(1.0),
-                ),
-                ..network.clone()
-            };
-            ("run".to_owned(), of_run)
-        })
-        .collect();
+    let named = run.secondary.iter().map(|network| {
+        let (crops, dropped) = (network.crops, network.dropped_crops);
+        let of_run = NetworkNotes {
+            crops_per_s: Some(crops / run.duration_s.max(1e-3)),
+            crops_per_frame: Some(crops / (run.frames as f64).max(1.0)),
+            dropped_percent: Some(100.0 * dropped / (crops + dropped).max(1.0)),
+            ..network.clone()
+        };
+        ("run".to_owned(), of_run)
+    });
+    let named: Vec<_> = named.collect();
     let tables = [networks("secondary", &named), outputs, latency].into_iter();
     tables.filter(|table| !table.rows.is_empty()).collect()
 }

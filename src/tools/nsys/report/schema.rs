@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::ReportError;
+use super::{ReportError, Result};
 
 /// One table with its required and optional columns.
 #[derive(Debug)]
@@ -165,7 +165,7 @@ impl Export {
     ///
     /// # Errors
     /// The file is damaged, or not an export of nsys.
-    pub(crate) fn open(path: &Path, shown: &Path) -> Result<Self, ReportError> {
+    pub(crate) fn open(path: &Path, shown: &Path) -> Result<Self> {
         let mut export = Self {
             path: path.to_owned(),
             source: shown.to_owned(),
@@ -181,11 +181,8 @@ impl Export {
             .map_err(fail)?;
         let mut rows = found.query([]).map_err(fail)?;
         while let Some(row) = rows.next().map_err(fail)? {
-            let table: String = row.get(0).map_err(fail)?;
-            tables
-                .entry(table)
-                .or_default()
-                .push(row.get(1).map_err(fail)?);
+            let columns = tables.entry(row.get(0).map_err(fail)?).or_default();
+            columns.push(row.get(1).map_err(fail)?);
         }
         // The metadata table of the export was renamed in 2023.
         let metadata_table = ["META_DATA_EXPORT", "EXPORT_META_DATA"]
@@ -195,16 +192,9 @@ impl Export {
             let query = format!("SELECT value FROM {} WHERE name = ?1", metadata_table?);
             connection.query_row(&query, [name], |row| row.get(0)).ok()
         };
-        let (nsys, schema) = (
-            metadata("EXPORT_PRODUCT_VERSION"),
-            metadata("EXPORT_SCHEMA_VERSION"),
-        );
-        export = Self {
-            tables,
-            nsys,
-            schema,
-            ..export
-        };
+        let names = ["EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION"];
+        [export.nsys, export.schema] = names.map(metadata);
+        export.tables = tables;
         export.require(&STRINGS)?;
         Ok(export)
     }
@@ -213,10 +203,10 @@ impl Export {
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub(crate) fn connect(&self) -> Result<Connection, ReportError> {
+    pub(crate) fn connect(&self) -> Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(&self.path, flags)
-            .map_err(|cause| self.database_error(cause))?;
+        let opened = Connection::open_with_flags(&self.path, flags);
+        let connection = opened.map_err(|cause| self.database_error(cause))?;
         connection
             .execute_batch("PRAGMA query_only = 1; PRAGMA cache_size = -4096;")
             .map_err(|cause| self.database_error(cause))?;
@@ -264,7 +254,7 @@ impl Export {
     ///
     /// # Errors
     /// The table or one of the columns is missing.
-    pub(crate) fn require(&self, shape: &TableShape) -> Result<(), ReportError> {
+    pub(crate) fn require(&self, shape: &TableShape) -> Result<()> {
         if !self.has(shape) {
             return Err(ReportError::NoTable {
                 path: self.source.clone(),
@@ -282,11 +272,10 @@ impl Export {
     }
 
     /// The number of rows of a table, without reading them: its last row's number.
-    pub(super) fn row_count(&self, shape: &TableShape) -> Result<u64, ReportError> {
+    pub(super) fn row_count(&self, shape: &TableShape) -> Result<u64> {
         let query = format!("SELECT coalesce(max(rowid), 0) FROM {}", shape.name);
-        let last = self
-            .connect()?
-            .query_row(&query, [], |row| row.get::<_, i64>(0));
+        let connection = self.connect()?;
+        let last = connection.query_row(&query, [], |row| row.get::<_, i64>(0));
         last.map(i64::unsigned_abs)
             .map_err(|cause| self.database_error(cause))
     }
@@ -294,13 +283,13 @@ impl Export {
     /// A query for the required and the optional columns in order, NULL for missing ones, the row's number last.
     pub(crate) fn query(&self, shape: &TableShape) -> String {
         let needed = shape.required.iter().map(|column| format!("\"{column}\""));
-        let optional = shape.optional.iter().map(|column| {
-            if self.has_column(shape, column) {
-                format!("\"{column}\"")
-            } else {
-                "NULL".to_owned()
-            }
-        });
+        let optional = shape
+            .optional
+            .iter()
+            .map(|column| match self.has_column(shape, column) {
+                true => format!("\"{column}\""),
+                false => "NULL".to_owned(),
+            });
         let columns: Vec<String> = needed.chain(optional).collect();
         format!("SELECT {}, rowid FROM {}", columns.join(", "), shape.name)
     }

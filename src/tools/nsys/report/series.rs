@@ -10,14 +10,18 @@ use serde_json::{Value, json};
 
 use jetwatch_platform::Occupancy;
 
-use super::ReportError;
 use super::metrics::NetworkNotes;
 use super::run_tables::{MS, networks};
 use super::summary::ReportSummary;
 use super::table::Table;
+use super::{ReportError, Result};
+
+/// Titles of an ablation of several rounds, and of one.
+const ABLATION_TITLE: &str = "Gain of each step: each round's speed divided by that of the step before in the same round, median over the rounds";
+const SINGLE_ABLATION_TITLE: &str = "Gain of each step, of one round, so that the noise is unknown; --repeat 5 gives the range over interleaved rounds";
 
 /// A parsed series.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Series {
     /// What was run.
     kind: &'static str,
@@ -35,17 +39,14 @@ impl Series {
     ///
     /// # Errors
     /// It is a series, but a part is missing.
-    pub(super) fn parse(path: &Path, document: &Value) -> Result<Option<Self>, ReportError> {
+    pub(super) fn parse(path: &Path, document: &Value) -> Result<Option<Self>> {
         let steps = document["ablation"]["steps"].as_array();
         let streams = document["streams"]["trials"].as_array();
         let points = document["points"].as_array();
+        let machine = document["machine"]["name"].as_str().map(str::to_owned);
         let mut series = Self {
-            kind: "runs",
-            machine: document["machine"]["name"].as_str().map(str::to_owned),
-            points: Vec::new(),
-            tables: Vec::new(),
-            findings: Vec::new(),
-            drops: Vec::new(),
+            machine,
+            ..Self::default()
         };
         if let Some(steps) = steps {
             series.kind = "ablation";
@@ -54,6 +55,7 @@ impl Series {
             series.kind = "streams";
             series.read_streams(&document["streams"]);
         } else if let Some(points) = points {
+            series.kind = "runs";
             series.read_points(points);
         } else {
             return Ok(None);
@@ -152,11 +154,10 @@ impl Series {
         let mut detectors: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for point in points {
             for run in list(&point["runs"]) {
-                let Some(detector) = run["detector"].as_str() else {
-                    continue;
-                };
-                let names = detectors.entry(detector).or_default();
-                if !names.contains(&point_name(point)) {
+                let names = run["detector"]
+                    .as_str()
+                    .map(|own| detectors.entry(own).or_default());
+                if let Some(names) = names.filter(|names| !names.contains(&point_name(point))) {
                     names.push(point_name(point));
                 }
             }
@@ -172,14 +173,13 @@ impl Series {
 
     /// The secondary networks of each point.
     fn read_secondary(&mut self, points: &[Value]) {
-        let rows: Vec<(String, NetworkNotes)> = points
-            .iter()
-            .flat_map(|point| {
-                let networks = Vec::deserialize(&point["secondary"]).unwrap_or_default();
-                let named = networks.into_iter();
-                named.map(|network| (point_name(point).to_owned(), network))
-            })
-            .collect();
+        let rows = points.iter().flat_map(|point| {
+            let networks: Vec<NetworkNotes> =
+                Vec::deserialize(&point["secondary"]).unwrap_or_default();
+            let named = networks.into_iter();
+            named.map(|network| (point_name(point).to_owned(), network))
+        });
+        let rows: Vec<(String, NetworkNotes)> = rows.collect();
         if !rows.is_empty() {
             self.tables.push(networks("series_secondary", &rows));
         }
@@ -194,16 +194,10 @@ impl Series {
             factor(median.filter(|_| !is_noise(gain)), " x")
         };
         let bound = |step: &Value, key: &str| factor(step["gain"]["statistics"][key].as_f64(), "");
-        let is_repeated = steps
-            .iter()
-            .any(|step| step["fps"]["count"].as_u64() > Some(1));
-        let title = match is_repeated {
-            true => {
-                "Gain of each step: each round's speed divided by that of the step before in the same round, median over the rounds"
-            }
-            false => {
-                "Gain of each step, of one round, so that the noise is unknown; --repeat 5 gives the range over interleaved rounds"
-            }
+        let mut counts = steps.iter().map(|step| step["fps"]["count"].as_u64());
+        let title = match counts.any(|count| count > Some(1)) {
+            true => ABLATION_TITLE,
+            false => SINGLE_ABLATION_TITLE,
         };
         let table = Table::of("ablation", title, steps)
             .plain("Step", step_name)
@@ -224,8 +218,8 @@ impl Series {
             })
             .plain("Note", |step| {
                 let notes = list(&step["notes"]).iter().filter_map(Value::as_str);
-                let noise = is_noise(&step["gain"])
-                    .then_some("the difference from the step before is within the noise");
+                let noise = "the difference from the step before is within the noise";
+                let noise = Some(noise).filter(|_| is_noise(&step["gain"]));
                 let notes = notes.chain(noise).chain(step["not_measurable"].as_str());
                 let notes: Vec<&str> = notes.collect();
                 (!notes.is_empty()).then(|| notes.join("; "))
@@ -273,10 +267,8 @@ impl Series {
                 rows.push((step, name, part["change_ms"].as_f64(), None, ends));
             }
             rows.push((step, "not explained", change, half, &Value::Null));
-            if change
-                .zip(half)
-                .is_some_and(|(change, half)| change.abs() > half + 1e-9)
-            {
+            let is_more = |(change, half): (f64, f64)| change.abs() > half + 1e-9;
+            if change.zip(half).is_some_and(is_more) {
                 unexplained.push(step["step"].to_string());
             }
         }
@@ -342,16 +334,14 @@ impl Series {
             .build();
         self.tables.push(table);
         for (count, own) in &rows {
+            let text = format!("{count} stream{}", if *count == 1 { "" } else { "s" });
             self.drops.push((*count, lost(own)));
-            self.points
-                .push((stream_count(*count), Some(mean(own, "fps"))));
+            self.points.push((text, Some(mean(own, "fps"))));
         }
         let shown = streams["fit"]["streams"].as_u64();
         let shown = shown.or_else(|| trials.first()?["streams"].as_u64());
-        let trial = trials
-            .iter()
-            .rfind(|trial| trial["streams"].as_u64() == shown);
-        if let Some(trial) = trial {
+        let is_shown = |trial: &&Value| trial["streams"].as_u64() == shown;
+        if let Some(trial) = trials.iter().rfind(is_shown) {
             let title = "Streams of the last trial with as many as fit";
             let table = Table::of("stream_sources", title, list(&trial["sources"]))
                 .plain("Stream", |source| source["name"].as_str())
@@ -391,11 +381,10 @@ impl Series {
 /// first one. `titles` are those of the files.
 #[must_use]
 pub fn side_by_side(series: &[(&str, &Series)]) -> Table {
-    let machine = |(title, series): &(&str, &Series)| {
-        let machine = series.machine.as_deref().unwrap_or(title);
-        machine.to_owned()
-    };
-    let machines: Vec<String> = series.iter().map(machine).collect();
+    let machines = series
+        .iter()
+        .map(|(title, it)| it.machine.as_deref().unwrap_or(title));
+    let machines: Vec<&str> = machines.collect();
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in series.iter().flat_map(|(_, series)| &series.points) {
         if !names.contains(&name.as_str()) {
@@ -409,8 +398,8 @@ pub fn side_by_side(series: &[(&str, &Series)]) -> Table {
     let title = "The same points side by side";
     let mut table = Table::of("machines", title, &names).plain("Point", |name| *name);
     for (at, (title, _)) in series.iter().enumerate() {
-        let name = &machines[at];
-        let is_unique = machines.iter().filter(|other| *other == name).count() == 1;
+        let name = machines[at];
+        let is_unique = machines.iter().filter(|other| **other == name).count() == 1;
         let heading = match is_unique {
             true => format!("Frames/s, {name}"),
             false => format!("Frames/s, {name}, {title}"),
@@ -418,12 +407,7 @@ pub fn side_by_side(series: &[(&str, &Series)]) -> Table {
         table = table.plain(heading, move |name| fps(at, name));
         if at > 0 {
             table = table.plain("To the First Column", move |name| {
-                factor(
-                    fps(at, name)
-                        .zip(fps(0, name))
-                        .map(|(own, first)| own / first),
-                    " x",
-                )
+                factor(Some(fps(at, name)? / fps(0, name)?), " x")
             });
         }
     }
@@ -465,23 +449,13 @@ fn foreign_share(run: &Value) -> Option<f64> {
 
 /// The name of a point or a step.
 fn point_name(point: &Value) -> &str {
-    point["name"]
-        .as_str()
-        .filter(|name| !name.is_empty())
-        .unwrap_or("run")
+    let name = point["name"].as_str();
+    name.filter(|name| !name.is_empty()).unwrap_or("run")
 }
 
 fn step_name(step: &Value) -> String {
     let number = step["step"].as_u64().unwrap_or(0);
     format!("{number} {}", step["title"].as_str().unwrap_or("?"))
-}
-
-/// A number of streams, as text.
-fn stream_count(count: u64) -> String {
-    match count {
-        1 => "1 stream".to_owned(),
-        count => format!("{count} streams"),
-    }
 }
 
 /// A number with two digits.

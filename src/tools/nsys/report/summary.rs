@@ -14,11 +14,11 @@ use jetwatch_telemetry::{Latency, Stage};
 use jetwatch_types::Rate;
 
 use super::advice::Finding;
-use super::capture::{Capture, Kind, Name};
+use super::capture::{Capture, Name};
 use super::gpu_projection::NO_RANGE;
 use super::stages::{is_wrapper, stage_of};
 use super::summary_stats::{SummaryStats, group_by_key};
-use super::tables::AnalysisContext;
+use super::tables::{AnalysisContext, kernels};
 
 /// Summary of one report.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -115,11 +115,15 @@ impl ReportSummary {
             *sum += projected.duration();
             *count += 1;
         }
+        let gpu_ns = |name: Name| {
+            gpu.get(&name)
+                .map(|(sum, count)| *sum as f64 / *count as f64)
+        };
         let durations = capture.ranges.iter();
-        let found = group_by_key(
-            durations.map(|range| (range.name, range.duration())),
-            |values| Some((SummaryStats::from_values(values)?, outliers(values))),
-        );
+        let durations = durations.map(|range| (range.name, range.duration()));
+        let found = group_by_key(durations, |values| {
+            Some((SummaryStats::from_values(values)?, outliers(values)))
+        });
         let ranges = found.into_iter().filter_map(|(name, found)| {
             let (spread, outliers) = found?;
             Some(RangeSummary {
@@ -132,9 +136,7 @@ impl ReportSummary {
                 max_ns: spread.max as f64,
                 outliers: outliers.count,
                 outlier_excess_ns: outliers.excess,
-                gpu_ns: gpu
-                    .get(&name)
-                    .map(|(sum, count)| *sum as f64 / *count as f64),
+                gpu_ns: gpu_ns(name),
             })
         });
         let mut ranges: Vec<RangeSummary> = ranges.collect();
@@ -188,17 +190,12 @@ pub(super) fn outliers(values: &mut [i64]) -> Outliers {
 
 fn workload(capture: &Capture) -> Workload {
     let mut workload = Workload::default();
-    let mut kernels: BTreeSet<Name> = BTreeSet::new();
     for range in &capture.ranges {
         match capture.stage(range) {
             Some(Stage::Source) => {
-                let thread = capture.thread(range.thread);
-                if !thread
-                    .name
-                    .as_ref()
-                    .is_none_or(|name| workload.sources.contains(name))
-                {
-                    workload.sources.insert(thread.title());
+                let name = capture.thread(range.thread).name.as_ref();
+                if let Some(name) = name.filter(|name| !workload.sources.contains(*name)) {
+                    workload.sources.insert(name.clone());
                 }
             }
             Some(Stage::Infer) => {
@@ -208,15 +205,9 @@ fn workload(capture: &Capture) -> Workload {
             _ => {}
         }
     }
-    for done in &capture.operations {
-        if done.kind == Kind::Kernel {
-            kernels.insert(done.name);
-        }
-    }
-    workload.kernels = kernels
-        .into_iter()
-        .map(|name| capture.name(name).to_owned())
-        .collect();
+    let kernels: BTreeSet<Name> = kernels(capture).map(|done| done.name).collect();
+    let kernels = kernels.into_iter().map(|name| capture.name(name));
+    workload.kernels = kernels.map(str::to_owned).collect();
     workload
 }
 
@@ -238,9 +229,8 @@ impl Load {
     pub(crate) fn from_capture(context: &AnalysisContext<'_>) -> Vec<Self> {
         let capture = context.capture;
         let nesting = &context.nesting;
-        let seconds = capture
-            .span()
-            .map_or(0.0, |(from, until)| (until - from) as f64 / 1e9);
+        let (from, until) = capture.span().unwrap_or_default();
+        let seconds = (until - from) as f64 / 1e9;
         // Frames and work.
         let mut processes: BTreeMap<i64, (f64, f64)> = BTreeMap::new();
         for at in &nesting.order {
@@ -326,10 +316,9 @@ impl Throughput {
         ends.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (first, last) = (*ends.first()?, *ends.last()?);
         // With an interval, frames without inference are tracked, too.
-        let of_inferred = if tracked > inferred && inferred > 0.0 {
-            tracked / inferred
-        } else {
-            1.0
+        let of_inferred = match inferred > 0.0 {
+            true => (tracked / inferred).max(1.0),
+            false => 1.0,
         };
         let rate = Rate::from_ends(&mut ends).map(|rate| rate.scaled(of_inferred));
         let frames = (inferred - first.1) * of_inferred;

@@ -171,14 +171,12 @@ impl Table {
     #[must_use]
     pub fn to_text(&self) -> String {
         let visible = self.visible_columns();
-        let columns: Vec<(&str, Align)> = visible
-            .iter()
-            .map(|at| {
-                let is_text = self.rows.iter().any(|row| row[*at].is_string());
-                let align = if is_text { Align::Left } else { Align::Right };
-                (&*self.columns[*at].name, align)
-            })
-            .collect();
+        let columns = visible.iter().map(|at| {
+            let is_text = self.rows.iter().any(|row| row[*at].is_string());
+            let align = if is_text { Align::Left } else { Align::Right };
+            (&*self.columns[*at].name, align)
+        });
+        let columns: Vec<(&str, Align)> = columns.collect();
         let mut table = TextTable::new(&columns).indented(2);
         for row in &self.rows {
             let cells = visible.iter().map(|at| (&row[*at], &self.columns[*at]));
@@ -200,9 +198,8 @@ impl Table {
         let mut text = csv_line(self.columns.iter().map(|column| column.heading("MB")));
         for row in &self.rows {
             let cells = row.iter().zip(&self.columns);
-            text.push_str(&csv_line(
-                cells.map(|(cell, column)| format_exact(cell, column.unit)),
-            ));
+            let cells = cells.map(|(cell, column)| format_exact(cell, column.unit));
+            text.push_str(&csv_line(cells));
         }
         text
     }
@@ -220,12 +217,9 @@ impl Table {
 }
 
 fn csv_line(cells: impl Iterator<Item = String>) -> String {
-    let quoted = cells.map(|cell| {
-        if cell.contains([',', '"', '\n', '\r']) {
-            format!("\"{}\"", cell.replace('"', "\"\""))
-        } else {
-            cell
-        }
+    let quoted = cells.map(|cell| match cell.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell,
     });
     quoted.collect::<Vec<_>>().join(",") + "\n"
 }
@@ -274,11 +268,8 @@ pub fn time(ns: f64) -> String {
 }
 
 fn scaled(number: f64, units: &[(&str, f64)]) -> String {
-    let fitting = units
-        .iter()
-        .rev()
-        .find(|(_, factor)| number.abs() >= *factor);
-    match fitting {
+    let mut units_down = units.iter().rev();
+    match units_down.find(|(_, factor)| number.abs() >= *factor) {
         Some((unit, factor)) if *factor > 1.0 => format!("{:.2} {unit}", number / factor),
         _ => format!("{number:.0} {}", units[0].0),
     }

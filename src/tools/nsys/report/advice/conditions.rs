@@ -24,6 +24,13 @@ pub(super) fn full_cpu(metrics: &CaptureMetrics) -> Option<&Occupancy> {
     (is_own && is_full && is_other).then_some(found)
 }
 
+/// How long threads waited for a core, where it is known.
+fn core_waits(found: &Occupancy) -> String {
+    let text =
+        |share| format!("; threads that could run waited for a core for {share} of the time");
+    found.core_wait.map(percent).map(text).unwrap_or_default()
+}
+
 /// Rules about the machine.
 #[rustfmt::skip]
 pub(super) const CONDITIONS: &[Rule] = &[
@@ -32,11 +39,8 @@ pub(super) const CONDITIONS: &[Rule] = &[
         "",
         Cause::Found("other programs take the CPU: frames/s and times are not those of this program alone", |metrics| {
             let found = metrics.run.occupancy.as_ref().filter(|found| found.is_disturbed())?;
-            let waits = found.core_wait.map_or_else(String::new, |share| {
-                format!("; threads that could run waited for a core for {} of the time", percent(share))
-            });
             let (others, idle) = (found.describe_others(), found.idle_cores());
-            Some(format!("{others}, this one {:.2} cores; {idle:.2} were idle{waits}", found.own_cores))
+            Some(format!("{others}, this one {:.2} cores; {idle:.2} were idle{}", found.own_cores, core_waits(found)))
         })),
     rule("cpu_quota", &[], "raise CPUQuota of the unit, or the limit of the container; more workers do not help", "",
         Cause::Found("the CPU quota of the control group holds this program back", |metrics| {
@@ -62,10 +66,7 @@ pub(super) const CONDITIONS: &[Rule] = &[
         "sources[].decoder sources[].scaling sources[].max_fps detector.interval sources[].uri",
         Cause::Found("the CPU is full, and the network is not the limit", |metrics| {
             let found = full_cpu(metrics)?;
-            let waits = found.core_wait.map_or_else(String::new, |share| {
-                format!("; threads that could run waited for a core for {} of the time", percent(share))
-            });
-            Some(format!("this program used {:.2} of {} cores{waits}", found.own_cores, found.cores))
+            Some(format!("this program used {:.2} of {} cores{}", found.own_cores, found.cores, core_waits(found)))
         })),
     rule("throttled", &[], "cool it, give it more power, or choose a power mode that it can hold; see `jetwatch tune status`", "tune",
         Cause::Found("the machine was throttled: its clocks were lower than its settings say", |metrics| {

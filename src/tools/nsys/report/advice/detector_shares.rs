@@ -47,10 +47,8 @@ pub(super) fn finding(metrics: &CaptureMetrics) -> Option<Finding> {
     let is_script = |stage: Stage| metrics.run.is_scripted() && stage == Stage::Infer;
     let (stage, share) = *shares.first().filter(|(stage, _)| !is_script(*stage))?;
     let [subject, advice, keys] = advice(stage, metrics)?;
-    let each: Vec<String> = shares
-        .iter()
-        .map(|(stage, share)| format!("{} {}", stage.name(), percent(*share)))
-        .collect();
+    let text = |(stage, share): &(Stage, f64)| format!("{} {}", stage.name(), percent(*share));
+    let each: Vec<String> = shares.iter().map(text).collect();
     Some(Finding {
         rule: RULE,
         text: format!("{subject} {} of the detectors' time", percent(share)),

@@ -28,22 +28,11 @@ pub(super) const RENDERING: Rule = rule("rendering_limit", &[Stage::Render, Stag
         let whole = found.draw_ns + found.encoder_ns;
         let is_limit = limits::evidence(metrics, &[Stage::Render, Stage::Encode]).is_some();
         let is_slow = whole > found.infer_ns && found.share >= NOTICEABLE;
-        (is_limit || is_slow).then(|| {
-            let text = match is_slow {
-                true => "rendering takes longer than inference",
-                false => "rendering is the limit of the recording",
-            };
-            (
-                text.to_owned(),
-                format!(
-                    "drawing a frame takes {}, of which {} wait for the encoder, and the network {}; the recording was busy for {} of the time",
-                    ms(whole),
-                    ms(found.encoder_ns),
-                    ms(found.infer_ns),
-                    percent(found.share)
-                ),
-            )
-        })
+        let text = if is_slow { "rendering takes longer than inference" } else { "rendering is the limit of the recording" };
+        (is_limit || is_slow).then(|| (text.to_owned(), format!(
+            "drawing a frame takes {}, of which {} wait for the encoder, and the network {}; the recording was busy for {} of the time",
+            ms(whole), ms(found.encoder_ns), ms(found.infer_ns), percent(found.share)
+        )))
     })).in_hardware("omit --record, record fewer sources, or make the images smaller at the camera");
 
 /// The threads of the limiting stage could run, and had no core.
@@ -53,30 +42,19 @@ pub(super) const CORES: Rule = rule("waits_for_core", &Stage::ALL,
     "detector.workers detector.threads_per_worker sources[].decoder_threads",
     Cause::Varies(|metrics| {
         let found = metrics.core_wait.as_ref()?;
-        let is_limit = metrics
-            .limit
-            .is_some_and(|limit| limit.stage == found.stage);
-        (is_limit && found.share >= WAITS_FOR_CORE).then(|| {
-            let why = match found.has_states {
-                true => "the kernel took it off its core while it could run",
-                false => "it was off its core and in no call that waits",
-            };
-            (
-                format!(
-                    "{} waits for a CPU core: thread {} could run and did not",
-                    found.stage.name(),
-                    found.thread
-                ),
-                format!(
-                    "{why}, for {} in {}; over all its threads this is {} of the stage's time; cores with recorded threads: {}, idle for {} of their time unless other programs ran there",
-                    ms(found.waited_ns as f64),
-                    found.stage.name(),
-                    percent(found.share),
-                    found.cores,
-                    percent(found.idle)
-                ),
-            )
-        })
+        let (stage, thread, cores) = (found.stage.name(), &found.thread, found.cores);
+        let is_limit = metrics.limit.is_some_and(|limit| limit.stage == found.stage);
+        let why = match found.has_states {
+            true => "the kernel took it off its core while it could run",
+            false => "it was off its core and in no call that waits",
+        };
+        (is_limit && found.share >= WAITS_FOR_CORE).then(|| (
+            format!("{stage} waits for a CPU core: thread {thread} could run and did not"),
+            format!(
+                "{why}, for {} in {stage}; over all its threads this is {} of the stage's time; cores with recorded threads: {cores}, idle for {} of their time unless other programs ran there",
+                ms(found.waited_ns as f64), percent(found.share), percent(found.idle)
+            ),
+        ))
     }));
 
 /// Share of the objects without a crop from which they are reported.
@@ -124,11 +102,7 @@ pub(super) const SECONDARY: Rule = rule("secondary_waits", &[],
             format!("the secondary batch of {} waits for objects", worst.name),
             format!(
                 "a batch has {:.1} crops where {} fit, waits {}, and takes {}; a batch_size of {} would be full",
-                worst.crops,
-                worst.batch_size,
-                ms(worst.wait_ns),
-                ms(worst.work_ns),
-                worst.suggested
+                worst.crops, worst.batch_size, ms(worst.wait_ns), ms(worst.work_ns), worst.suggested
             ),
         ))
     }));
@@ -151,28 +125,16 @@ pub(super) const BATCH_LATENCY: Rule = rule("batch_latency", &[Stage::Batch, Sta
         let is_live = sources > 0 && run.sources.iter().all(|source| source.live);
         let wait = run.latency.as_ref()?.part("wait")?;
         let is_too_large = is_live && run.batch_size > together.max(1) && !run.drops_frames();
-        (is_too_large && wait.median_ms >= SHORT_WAIT_MS).then(|| {
-            let rates = match together < sources as u64 {
-                true => format!(
-                    "; in the time of a frame of the fastest source, all of them have {together}"
-                ),
-                false => String::new(),
-            };
-            let sources = match sources {
-                1 => "1 live source".to_owned(),
-                count => format!("{count} live sources"),
-            };
-            (
-                format!(
-                    "batches of {} make frames of {sources} wait",
-                    run.batch_size
-                ),
-                format!(
-                    "{}; a frame waits {:.1} ms for its batch (median), 95 %: {:.1} ms{rates}",
-                    run.describe_latency(),
-                    wait.median_ms,
-                    wait.p95_ms
-                ),
-            )
-        })
+        let rates = match together < sources as u64 {
+            true => format!("; in the time of a frame of the fastest source, all of them have {together}"),
+            false => String::new(),
+        };
+        let plural = if sources == 1 { "" } else { "s" };
+        (is_too_large && wait.median_ms >= SHORT_WAIT_MS).then(|| (
+            format!("batches of {} make frames of {sources} live source{plural} wait", run.batch_size),
+            format!(
+                "{}; a frame waits {:.1} ms for its batch (median), 95 %: {:.1} ms{rates}",
+                run.describe_latency(), wait.median_ms, wait.p95_ms
+            ),
+        ))
     }));

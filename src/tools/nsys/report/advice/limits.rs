@@ -21,31 +21,26 @@ const PATH_SHARE: f64 = 0.5;
 
 /// The numbers of the limiting stage, if it is one of `stages`, and takes enough.
 pub(super) fn evidence(metrics: &CaptureMetrics, stages: &[Stage]) -> Option<String> {
-    let limit = metrics
-        .limit
-        .filter(|limit| stages.contains(&limit.stage))?;
+    let limit = metrics.limit?;
     // Where images do not come faster, no stage of the program is at its limit.
     let is_clear = limit.stage == Stage::Input
         || limit.share >= BOTTLENECK
         || limit.path.is_some_and(|path| path >= PATH_SHARE);
-    is_clear.then(|| numbers(metrics)).flatten()
+    numbers(metrics).filter(|_| is_clear && stages.contains(&limit.stage))
 }
 
 fn numbers(metrics: &CaptureMetrics) -> Option<String> {
     let limit = metrics.limit?;
     let name = limit.stage.name();
-    let of_path = limit.path.map_or_else(String::new, |path| {
-        format!(", and {} of the critical path", percent(path))
-    });
+    let of_path = |path| format!("{} of the critical path", percent(path));
+    let of_path = limit.path.map(of_path);
     // Threads without times of their own have no share.
     if limit.share <= 0.0 {
-        let path = limit.path?;
-        return Some(format!("{name} is {} of the critical path", percent(path)));
+        return Some(format!("{name} is {}", of_path?));
     }
-    Some(format!(
-        "{name} took {} of its threads' time{of_path}",
-        percent(limit.share)
-    ))
+    let of_path = of_path.map_or_else(String::new, |of_path| format!(", and {of_path}"));
+    let share = percent(limit.share);
+    Some(format!("{name} took {share} of its threads' time{of_path}"))
 }
 
 /// Load of a unit beside the CPU and the GPU from which it has no time left.
@@ -106,8 +101,13 @@ const fn limit(
 }
 
 /// The share of the detectors' time in waits for frames.
-fn waits_for_frames(metrics: &CaptureMetrics) -> String {
+fn share_of_waits(metrics: &CaptureMetrics) -> String {
     percent(metrics.shares[Stage::Batch as usize])
+}
+
+fn waits_for_frames(metrics: &CaptureMetrics) -> String {
+    let waits = share_of_waits(metrics);
+    format!("{waits} of the detectors' time went into waiting for frames")
 }
 
 /// Rules whose cause is that a stage is at its limit.
@@ -116,12 +116,9 @@ pub(super) const LIMITS: &[Rule] = &[
     limit("waits_for_sources", StageLimit {
             // What is lost is the limit then, or that the cores are full.
             applies: |metrics| metrics.input != InputKind::File && !metrics.run.loses() && !metrics.run.drops_frames() && metrics.run.late() == 0 && full_cpu(metrics).is_none(),
-            more: Some(|metrics| {
-                let waits = format!("{} of the detectors' time went into waiting for frames", waits_for_frames(metrics));
-                match metrics.run.describe_latency() {
-                    none if none.is_empty() => waits,
-                    latency => format!("{waits}; {latency}"),
-                }
+            more: Some(|metrics| match metrics.run.describe_latency() {
+                none if none.is_empty() => waits_for_frames(metrics),
+                latency => format!("{}; {latency}", waits_for_frames(metrics)),
             }),
             ..StageLimit::new(Stage::Input, "batcher waits for sources: the detectors could take more")
         },
@@ -153,7 +150,7 @@ pub(super) const LIMITS: &[Rule] = &[
         "scale on the VIC (scaling: vic) where the machine has one, limit the frame rate (max_fps) or skip frames (interval), both before scaling, or let the camera send smaller images",
         "sources[].scaling sources[].max_fps sources[].interval sources[].uri"),
     limit("sources_limit", StageLimit {
-            more: Some(|metrics| format!("the detectors waited for frames {} of theirs", waits_for_frames(metrics))),
+            more: Some(|metrics| format!("the detectors waited for frames {} of theirs", share_of_waits(metrics))),
             ..StageLimit::new(Stage::Source, "receiving images is the limit: copying them out of the decoder, or drawing synthetic ones")
         },
         "make the images smaller at the camera, or add threads by splitting the sources",
@@ -168,29 +165,30 @@ pub(super) const LIMITS: &[Rule] = &[
 /// The stage that limits the pipeline where no rule says why.
 pub(super) fn nearest(metrics: &CaptureMetrics) -> Option<Finding> {
     let limit = metrics.limit?;
+    let stage = limit.stage.name();
     // Frames come at the pace of cameras, so that the wait for them limits nothing.
-    if limit.stage == Stage::Input && metrics.input != InputKind::File && metrics.run.drops_frames()
-    {
-        let waits = waits_for_frames(metrics);
-        return Some(Finding {
-            rule: "nearest_limit",
-            text: "no stage is at its limit; frames that come at the same moment may have caused the drops".to_owned(),
-            evidence: format!("{waits} of the detectors' time went into waiting for frames"),
-            advice: "give the detectors less to do",
-            keys: split("detector.interval detector.model detector.precision sources[].max_fps"),
-            stage: Some(limit.stage.name()),
-        });
-    }
+    let is_camera = limit.stage == Stage::Input && metrics.input != InputKind::File;
+    let (text, evidence, advice, keys) = match is_camera && metrics.run.drops_frames() {
+        true => (
+            "no stage is at its limit; frames that come at the same moment may have caused the drops".to_owned(),
+            waits_for_frames(metrics),
+            "give the detectors less to do",
+            "detector.interval detector.model detector.precision sources[].max_fps",
+        ),
+        false => (
+            format!("no stage is at its limit; {stage} is nearest to it"),
+            numbers(metrics)?,
+            "nothing has to be changed; with more sources or frames, this stage would be the first to be too slow",
+            keys(limit.stage),
+        ),
+    };
     Some(Finding {
         rule: "nearest_limit",
-        text: format!(
-            "no stage is at its limit; {} is nearest to it",
-            limit.stage.name()
-        ),
-        evidence: numbers(metrics)?,
-        advice: "nothing has to be changed; with more sources or frames, this stage would be the first to be too slow",
-        keys: split(keys(limit.stage)),
-        stage: Some(limit.stage.name()),
+        text,
+        evidence,
+        advice,
+        keys: split(keys),
+        stage: Some(stage),
     })
 }
 

@@ -40,8 +40,7 @@ fn find(tree: &Map<String, Value>, path: &str, meta: &Value, found: &mut Vec<Lev
             batches.push((number, inner));
             continue;
         }
-        let separator = if path.is_empty() { "" } else { "/" };
-        find(inner, &format!("{path}{separator}{name}"), meta, found);
+        find(inner, &below(path, name), meta, found);
     }
     if batches.is_empty() {
         return;
@@ -62,6 +61,12 @@ fn find(tree: &Map<String, Value>, path: &str, meta: &Value, found: &mut Vec<Lev
     found.push(level);
 }
 
+/// The path of what is named so below a path.
+pub(super) fn below(path: &str, name: &str) -> String {
+    let separator = if path.is_empty() { "" } else { "/" };
+    format!("{path}{separator}{name}")
+}
+
 fn number(tree: &Map<String, Value>, name: &str) -> Option<f64> {
     tree.get(name).and_then(Value::as_f64)
 }
@@ -72,8 +77,7 @@ fn add(tree: &Map<String, Value>, path: &str, times: &mut BTreeMap<String, Vec<f
     }
     for (name, value) in tree {
         if let Some(inner) = value.as_object() {
-            let separator = if path.is_empty() { "" } else { "/" };
-            add(inner, &format!("{path}{separator}{name}"), times);
+            add(inner, &below(path, name), times);
         }
     }
 }

@@ -4,8 +4,8 @@
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
-use super::super::ReportError;
 use super::super::schema::{Export, TableShape};
+use super::super::{ReportError, Result};
 
 /// A number of blocks or threads; zero if missing.
 pub(super) fn small(value: Option<i64>) -> i32 {
@@ -34,8 +34,8 @@ pub(in crate::report) fn for_each_row(
     export: &Export,
     shape: &'static TableShape,
     order: &str,
-    mut take: impl FnMut(&Fields<'_>) -> Result<(), ReportError>,
-) -> Result<(), ReportError> {
+    mut take: impl FnMut(&Fields<'_>) -> Result<()>,
+) -> Result<()> {
     let broken = |cause| export.database_error(cause);
     let connection = export.connect()?;
     let query = format!("{} {order}", export.query(shape));
@@ -49,7 +49,7 @@ pub(in crate::report) fn for_each_row(
 
 impl Fields<'_> {
     /// A required integer.
-    pub(in crate::report) fn required(&self, at: usize) -> Result<i64, ReportError> {
+    pub(in crate::report) fn required(&self, at: usize) -> Result<i64> {
         match self.row.get_ref(at) {
             Ok(ValueRef::Integer(value)) => Ok(value),
             Ok(found) => Err(self.wrong_type(at, found, "an integer")),
@@ -58,7 +58,7 @@ impl Fields<'_> {
     }
 
     /// An optional integer.
-    pub(in crate::report) fn optional(&self, at: usize) -> Result<Option<i64>, ReportError> {
+    pub(in crate::report) fn optional(&self, at: usize) -> Result<Option<i64>> {
         match self.row.get_ref(at) {
             Ok(ValueRef::Integer(value)) => Ok(Some(value)),
             Ok(ValueRef::Null) => Ok(None),
@@ -68,14 +68,14 @@ impl Fields<'_> {
     }
 
     /// The correlation id of calls and operations; zero means none.
-    pub(super) fn correlation(&self, at: usize) -> Result<u32, ReportError> {
+    pub(super) fn correlation(&self, at: usize) -> Result<u32> {
         let value = self.optional(at)?.unwrap_or(0);
         u32::try_from(value)
             .map_err(|_| self.wrong_type(at, ValueRef::Integer(value), "a number of 32 bits"))
     }
 
     /// A text; empty for NULL.
-    pub(in crate::report) fn text(&self, at: usize) -> Result<&[u8], ReportError> {
+    pub(in crate::report) fn text(&self, at: usize) -> Result<&[u8]> {
         match self.row.get_ref(at) {
             Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => Ok(bytes),
             Ok(ValueRef::Null) => Ok(&[]),

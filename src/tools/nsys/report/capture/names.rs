@@ -4,8 +4,8 @@
 use foldhash::HashMap;
 use jetwatch_telemetry::CATEGORY_OF_SOURCE;
 
-use super::super::ReportError;
-use super::super::interner::Interner;
+use super::super::Result;
+use super::super::interner::{Interner, position_or_push};
 use super::super::schema::{Export, STRINGS, THREADS};
 use super::Name;
 use super::fields::for_each_row;
@@ -19,7 +19,7 @@ pub(super) struct StringTable {
 
 impl StringTable {
     /// Reads them all, and the list that the numbers point into.
-    pub(super) fn read(export: &Export) -> Result<(Self, Vec<String>), ReportError> {
+    pub(super) fn read(export: &Export) -> Result<(Self, Vec<String>)> {
         let mut list = vec!["unknown".to_owned()];
         let mut names = HashMap::default();
         for_each_row(export, &STRINGS, "", |fields| {
@@ -134,11 +134,7 @@ impl Categories {
             let Some(source) = name.strip_prefix(CATEGORY_OF_SOURCE) else {
                 continue;
             };
-            let known = sources.iter().position(|other| other == source);
-            let index = known.unwrap_or_else(|| {
-                sources.push(source.to_owned());
-                sources.len() - 1
-            });
+            let index = position_or_push(&mut sources, source.to_owned());
             of_category[place] = u8::try_from(index).unwrap_or(0);
         }
         (sources, of_category)
@@ -155,7 +151,7 @@ pub(super) fn system_names(
     export: &Export,
     texts: &StringTable,
     list: &[String],
-) -> Result<HashMap<i64, String>, ReportError> {
+) -> Result<HashMap<i64, String>> {
     let mut names = HashMap::default();
     if export.has(&THREADS) {
         export.require(&THREADS)?;

@@ -3,8 +3,8 @@
 
 use rusqlite::OptionalExtension;
 
-use super::super::ReportError;
 use super::super::schema::{Export, NVTX};
+use super::super::{ReportError, Result};
 
 /// A part of a capture, in ns from its start. Events that overlap it count completely, as in nsys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,9 +47,8 @@ impl TimeWindow {
 /// The text is not a time, as a sentence for the user.
 pub fn parse_time(text: &str) -> Result<i64, String> {
     let wrong = || format!("found {text:?}, expected a time with ns, us, ms or s, such as 1.5s");
-    let split = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .ok_or_else(wrong)?;
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let split = split.ok_or_else(wrong)?;
     let (number, unit) = text.split_at(split);
     let factor = match unit {
         "ns" => 1.0,
@@ -60,11 +59,7 @@ pub fn parse_time(text: &str) -> Result<i64, String> {
     };
     let ns = number.parse::<f64>().map_err(|_| wrong())? * factor;
     // Captures last hours at most; a number that f64 no longer holds exactly is a mistake.
-    if ns < 9e15 {
-        Ok(ns as i64)
-    } else {
-        Err(wrong())
-    }
+    Some(ns as i64).filter(|_| ns < 9e15).ok_or_else(wrong)
 }
 
 /// Maximum number of names in an error.
@@ -75,7 +70,7 @@ const MAX_NAMES: usize = 20;
 ///
 /// # Errors
 /// The export has no NVTX ranges or not this one, or cannot be read.
-pub(crate) fn find_range(export: &Export, wanted: &str) -> Result<TimeWindow, ReportError> {
+pub(crate) fn find_range(export: &Export, wanted: &str) -> Result<TimeWindow> {
     export.require(&NVTX)?;
     let (name, number) = match wanted.rsplit_once('#') {
         Some((name, number))

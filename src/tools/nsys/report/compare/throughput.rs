@@ -77,9 +77,8 @@ fn fastest(digests: &[ReportSummary]) -> Option<Fastest> {
     let found = digests.iter().enumerate();
     let found = found.filter_map(|(at, digest)| Some((at, digest.throughput.as_ref()?)));
     let found: Vec<(usize, &Throughput)> = found.collect();
-    let taken = found
-        .iter()
-        .filter_map(|(at, found)| Some((*at, found.disturbance()?.clone())));
+    let taken = found.iter();
+    let taken = taken.filter_map(|(at, found)| Some((*at, found.disturbance()?.clone())));
     let disturbed = taken.max_by(|a, b| a.1.foreign_share().total_cmp(&b.1.foreign_share()));
     let ranking = Ranking::new(found.iter().map(|(at, found)| (*at, found.rate)));
     (found.len() > 1).then_some(Fastest { disturbed, ranking })
@@ -108,16 +107,13 @@ impl Fastest {
                 )
             }
         };
-        if !self.ranking.alike.is_empty() {
-            text += &format!(
-                "; the difference to {} is within the noise",
-                names(&self.ranking.alike)
-            );
+        let [alike, unknown] = [&self.ranking.alike, &self.ranking.unknown].map(|it| names(it));
+        if !alike.is_empty() {
+            text += &format!("; the difference to {alike} is within the noise");
         }
-        if !self.ranking.unknown.is_empty() {
+        if !unknown.is_empty() {
             text += &format!(
-                "; the interval of {} is unknown: it needs the times of three batches or more",
-                names(&self.ranking.unknown)
+                "; the interval of {unknown} is unknown: it needs the times of three batches or more"
             );
         }
         text
@@ -144,38 +140,26 @@ pub fn change(before: &ReportSummary, after: &ReportSummary) -> Option<String> {
     let by_cpu = || {
         let (old, new) = (old.cpu_ns?, new.cpu_ns?);
         let percent = (new / old - 1.0) * 100.0;
+        let [old, new] = [old, new].map(|ns| ns / 1e6);
         Some(format!(
-            "; CPU time per frame {:.2} to {:.2} ms, {percent:+.1} %",
-            old / 1e6,
-            new / 1e6
+            "; CPU time per frame {old:.2} to {new:.2} ms, {percent:+.1} %"
         ))
     };
+    let frames = format!("{:.1} to {:.1} frames/s", old.fps, new.fps);
     if let Some(taken) = old.disturbance().or(new.disturbance()) {
-        return Some(format!(
-            "{:.1} to {:.1} frames/s: not comparable, since {}{}",
-            old.fps,
-            new.fps,
-            taken.describe_others(),
-            by_cpu().unwrap_or_default()
-        ));
+        let (others, by_cpu) = (taken.describe_others(), by_cpu().unwrap_or_default());
+        return Some(format!("{frames}: not comparable, since {others}{by_cpu}"));
     }
     let judged = match (old.rate, new.rate) {
         (Some(old), Some(new)) if new.is_like(&old) => "within the noise".to_owned(),
         (Some(_), Some(_)) if percent > 0.0 => "faster".to_owned(),
         (Some(_), Some(_)) => "slower".to_owned(),
-        (old, _) => format!(
-            "the interval of {} is unknown",
-            if old.is_none() {
-                &before.title
-            } else {
-                &after.title
-            }
-        ),
+        (old, _) => {
+            let unknown = if old.is_none() { before } else { after };
+            format!("the interval of {} is unknown", unknown.title)
+        }
     };
-    Some(format!(
-        "{:.1} to {:.1} frames/s, {percent:+.1} %: {judged}",
-        old.fps, new.fps
-    ))
+    Some(format!("{frames}, {percent:+.1} %: {judged}"))
 }
 
 #[cfg(test)]

@@ -13,9 +13,8 @@ const MIN_COMMON_KERNELS: f64 = 0.5;
 #[must_use]
 pub fn differences(digests: &[ReportSummary]) -> Option<String> {
     let (first, others) = digests.split_first()?;
-    let is_series = others
-        .iter()
-        .all(|other| is_series(&first.workload, &other.workload));
+    let mut workloads = others.iter().map(|other| &other.workload);
+    let is_series = workloads.all(|other| is_series(&first.workload, other));
     let mut found = Vec::new();
     if !is_series {
         found.extend(batches(digests));
@@ -104,15 +103,9 @@ fn networks(one: &ReportSummary, other: &ReportSummary) -> Option<String> {
     // A report without kernels was made without a GPU, or without tracing it: which says nothing about the network.
     let both_have = !a.is_empty() && !b.is_empty();
     let is_other = (shared as f64) < MIN_COMMON_KERNELS * a.union(b).count() as f64;
-    (both_have && is_other).then(|| {
-        format!(
-            "networks: {} kernels in {}, {} in {}, {shared} in both",
-            a.len(),
-            one.title,
-            b.len(),
-            other.title
-        )
-    })
+    let (one, other, a, b) = (&one.title, &other.title, a.len(), b.len());
+    let text = format!("networks: {a} kernels in {one}, {b} in {other}, {shared} in both");
+    (both_have && is_other).then_some(text)
 }
 
 fn configurations(digests: &[ReportSummary]) -> Option<String> {
@@ -126,11 +119,8 @@ fn listed(names: &BTreeSet<String>) -> String {
     if names.is_empty() {
         return "none".to_owned();
     }
-    names
-        .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join(", ")
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    names.join(", ")
 }
 
 #[cfg(test)]

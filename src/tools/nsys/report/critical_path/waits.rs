@@ -71,10 +71,7 @@ impl CriticalPath {
     /// The recorded stage with the longest time, by the time of each thread.
     fn longest(&self, stages: &[Stage]) -> Option<Stage> {
         let recorded = self.stages.iter().filter(|(own, _)| stages.contains(own));
-        Some(
-            recorded
-                .max_by(|(_, a), (_, b)| a.share.total_cmp(&b.share))?
-                .0,
-        )
+        let longest = recorded.max_by(|(_, a), (_, b)| a.share.total_cmp(&b.share));
+        Some(longest?.0)
     }
 }

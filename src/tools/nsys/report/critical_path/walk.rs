@@ -85,12 +85,9 @@ struct Released {
 
 impl<'a> Walk<'a> {
     pub(super) fn new(steps: &'a Steps<'a>, times: &'a mut HashMap<Stage, StageTimes>) -> Self {
-        let starts = |wanted| {
-            steps
-                .places(wanted)
-                .map(|(step, place)| (step.start, place))
-        };
-        let ends = |wanted| steps.places(wanted).map(|(step, place)| (step.end, place));
+        let places = |wanted| steps.places(wanted);
+        let starts = |wanted| places(wanted).map(|(step, place)| (step.start, place));
+        let ends = |wanted| places(wanted).map(|(step, place)| (step.end, place));
         let enqueued = Index::new(starts(&[Stage::Enqueue]));
         let batches = Index::new(starts(&[Stage::Batch]));
         let is_needed = enqueued.0.is_empty() || batches.0.is_empty();
@@ -113,10 +110,8 @@ impl<'a> Walk<'a> {
 
     /// Adds the path that ends with the last step of the given stages; returns its parts, the latest first.
     pub(super) fn walk_back_from_last(mut self, stages: &'static [Stage]) -> Vec<Segment> {
-        let last = self
-            .steps
-            .places(stages)
-            .map(|(step, place)| (step.end, place));
+        let last = self.steps.places(stages);
+        let last = last.map(|(step, place)| (step.end, place));
         let Some((mut cursor, mut place)) = last.max() else {
             return self.segments;
         };
@@ -247,16 +242,10 @@ impl<'a> Walk<'a> {
         };
         let passed = passed.map(|(at, place)| Released { place, at });
         // A thread that goes on at once was at work, whatever it was passed in that moment.
-        let goes_on = own
-            .as_ref()
-            .is_some_and(|own| step.start - own.at <= self.at_once_ns);
-        let latest = match goes_on {
-            true => own,
-            false => [own, passed]
-                .into_iter()
-                .flatten()
-                .max_by_key(|released| released.at),
-        }?;
+        let is_at_once = |own: &Released| step.start - own.at <= self.at_once_ns;
+        let goes_on = own.as_ref().is_some_and(is_at_once);
+        let passed = passed.filter(|_| !goes_on);
+        let latest = own.into_iter().chain(passed).max_by_key(|it| it.at)?;
         let gap = (latest.at, step.start);
         match Group::of(step.stage) {
             Group::Source => self.add(Stage::Input, place, gap, Activity::Work),
@@ -280,9 +269,8 @@ fn drops(steps: &Steps<'_>) -> bool {
     const NOTICEABLE: f64 = 0.02;
     let enqueued = steps.places(&[Stage::Enqueue]).count() as u64;
     let inferred = steps.places(&[Stage::Infer]);
-    let inferred: u64 = inferred
-        .map(|(step, _)| u64::from(step.payload.max(1)))
-        .sum();
+    let inferred = inferred.map(|(step, _)| u64::from(step.payload.max(1)));
+    let inferred: u64 = inferred.sum();
     let dropped = enqueued.saturating_sub(inferred + ON_THE_WAY);
     dropped as f64 > enqueued as f64 * NOTICEABLE
 }

@@ -76,15 +76,14 @@ impl SecondaryBatches {
         // The number of batches, and sums in place of means.
         let mut networks: BTreeMap<&str, (u64, Self)> = BTreeMap::new();
         for range in &capture.ranges {
-            let Some(stage @ (Stage::SecondaryWait | Stage::Secondary)) = capture.stage(range)
-            else {
+            let stage = capture.stage(range);
+            if !matches!(stage, Some(Stage::SecondaryWait | Stage::Secondary)) {
                 continue;
-            };
-            let thread = capture.thread(range.thread);
-            let network =
-                thread_names::secondary_network(thread.name.as_deref().unwrap_or_default());
+            }
+            let thread = capture.thread(range.thread).name.as_deref();
+            let network = thread_names::secondary_network(thread.unwrap_or_default());
             let (batches, sums) = networks.entry(network).or_default();
-            if stage == Stage::SecondaryWait {
+            if stage == Some(Stage::SecondaryWait) {
                 sums.batch_size = sums.batch_size.max(u64::from(range.payload));
                 sums.wait_ns += range.duration() as f64;
             } else {
@@ -93,9 +92,8 @@ impl SecondaryBatches {
                 sums.work_ns += range.duration() as f64;
             }
         }
-        let ran = networks
-            .into_iter()
-            .filter(|(_, (batches, _))| *batches > 0);
+        let networks = networks.into_iter();
+        let ran = networks.filter(|(_, (batches, _))| *batches > 0);
         let mean = |(name, (batches, sums)): (&str, (u64, Self))| {
             let batches = batches as f64;
             Self {

@@ -19,13 +19,11 @@ impl CaptureMetrics {
     /// Of the numbers of a run, as `jetwatch bench` writes them below `run` and `meta`.
     pub(crate) fn from_run(run: &Value, meta: &Value) -> Self {
         let notes = RunNotes::new(run, meta);
+        let secondary = notes.secondary.iter();
+        let secondary = secondary.filter_map(SecondaryBatches::from_network);
         let mut metrics = Self {
             rendering: Rendering::from_run(&notes),
-            secondary: notes
-                .secondary
-                .iter()
-                .filter_map(SecondaryBatches::from_network)
-                .collect(),
+            secondary: secondary.collect(),
             run: notes,
             ..Self::default()
         };
@@ -45,15 +43,12 @@ impl CaptureMetrics {
         }
         let source_ms = run_ms * sources as f64;
         let at_work = |stage| total(stage) / source_ms;
-        let of_source: f64 = [
-            Stage::VideoDecode,
-            Stage::Scale,
-            Stage::Source,
-            Stage::Enqueue,
-        ]
-        .into_iter()
-        .map(at_work)
-        .sum();
+        let of_source = [Stage::VideoDecode, Stage::Scale, Stage::Source];
+        let of_source: f64 = of_source
+            .into_iter()
+            .chain([Stage::Enqueue])
+            .map(at_work)
+            .sum();
         let share = |stage| match Group::of(stage) {
             _ if stage == Stage::Input => (1.0 - of_source).max(0.0),
             Group::Source => at_work(stage),

@@ -171,9 +171,8 @@ impl RunNotes {
             return String::new();
         };
         let parts = latency.parts.iter();
-        let parts: Vec<String> = parts
-            .map(|part| format!("{} {:.1}", part.part, part.latency.median_ms))
-            .collect();
+        let parts = parts.map(|part| format!("{} {:.1}", part.part, part.latency.median_ms));
+        let parts: Vec<String> = parts.collect();
         let whole = &latency.whole;
         format!(
             "from its arrival to its messages a frame takes {:.1} ms (median; 95 %: {:.1}, maximum {:.1}; medians of the parts: {})",

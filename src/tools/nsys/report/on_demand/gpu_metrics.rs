@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::super::ReportError;
+use super::super::Result;
 use super::super::schema::{GPU_METRIC_NAMES, GPU_METRICS};
 use super::super::table::Table;
 use super::AnalysisContext;
@@ -42,10 +42,7 @@ impl Values {
 }
 
 /// Calls `take` with the time, the metric and the value of each sample in the window.
-fn for_each_sample(
-    data: &AnalysisContext<'_>,
-    mut take: impl FnMut(i64, Key, i64),
-) -> Result<(), ReportError> {
+fn for_each_sample(data: &AnalysisContext<'_>, mut take: impl FnMut(i64, Key, i64)) -> Result<()> {
     data.rows(&GPU_METRICS, "", |fields| {
         let at = fields.required(0)?;
         if data.window.overlaps(at, at) {
@@ -57,7 +54,7 @@ fn for_each_sample(
 }
 
 /// Name of a metric by its type and number.
-fn names(data: &AnalysisContext<'_>) -> Result<impl Fn(&Key) -> String, ReportError> {
+fn names(data: &AnalysisContext<'_>) -> Result<impl Fn(&Key) -> String> {
     let mut names: HashMap<(i64, i64), String> = HashMap::new();
     data.rows(&GPU_METRIC_NAMES, "", |fields| {
         let text = String::from_utf8_lossy(fields.text(2)?).into_owned();
@@ -71,12 +68,12 @@ fn names(data: &AnalysisContext<'_>) -> Result<impl Fn(&Key) -> String, ReportEr
 }
 
 /// Over the whole window.
-pub(in crate::report) fn sum(data: &AnalysisContext<'_>) -> Result<Table, ReportError> {
+pub(in crate::report) fn sum(data: &AnalysisContext<'_>) -> Result<Table> {
     table(data, "gpu_metric_util_sum", "Metrics of GPUs", None)
 }
 
 /// In equal parts of the time from the first sample to the last; parts without a sample are left out.
-pub(in crate::report) fn course(data: &AnalysisContext<'_>) -> Result<Table, ReportError> {
+pub(in crate::report) fn course(data: &AnalysisContext<'_>) -> Result<Table> {
     let (mut first, mut last) = (i64::MAX, i64::MIN);
     for_each_sample(data, |at, _, _| {
         (first, last) = (first.min(at), last.max(at))
@@ -93,7 +90,7 @@ fn table(
     table: &'static str,
     title: &str,
     parts: Option<(i64, i64)>,
-) -> Result<Table, ReportError> {
+) -> Result<Table> {
     let name = names(data)?;
     let mut found: BTreeMap<(Key, i64), Values> = BTreeMap::new();
     for_each_sample(data, |at, metric, value| {

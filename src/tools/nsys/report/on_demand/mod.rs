@@ -11,7 +11,7 @@ pub(super) mod scheduling;
 
 use std::collections::HashMap;
 
-use super::ReportError;
+use super::Result;
 use super::capture::Thread;
 use super::capture::fields::{Fields, for_each_row};
 use super::schema::{SCHEDULING, TableShape};
@@ -23,14 +23,11 @@ pub(super) use scheduling::Schedule;
 impl AnalysisContext<'_> {
     /// The waits for cores of the stage that limits the pipeline; `None` where they are unknown, or where there are more than
     /// `max` events. Reads the scheduling.
-    pub(super) fn core_wait(&self, max: u64) -> Result<Option<CoreWait>, ReportError> {
+    pub(super) fn core_wait(&self, max: u64) -> Result<Option<CoreWait>> {
         // Without either, nothing is known of the reasons, and reading would be in vain.
-        let has_reasons =
-            self.export.has_column(&SCHEDULING, "threadState") || self.capture.has_waits;
-        if !self.export.has(&SCHEDULING)
-            || !has_reasons
-            || self.export.row_count(&SCHEDULING)? > max
-        {
+        let export = self.export;
+        let has_reasons = export.has_column(&SCHEDULING, "threadState") || self.capture.has_waits;
+        if !export.has(&SCHEDULING) || !has_reasons || export.row_count(&SCHEDULING)? > max {
             return Ok(None);
         }
         let waits = CoreWaits::of_limit(self);
@@ -44,7 +41,7 @@ impl AnalysisContext<'_> {
     }
 
     /// Scheduling of threads, read at the first use.
-    pub(super) fn schedule(&self) -> Result<&Schedule, ReportError> {
+    pub(super) fn schedule(&self) -> Result<&Schedule> {
         if self.schedule.get().is_none() {
             let _ = self.schedule.set(Schedule::read(self)?);
         }
@@ -61,14 +58,14 @@ impl AnalysisContext<'_> {
         &self,
         shape: &'static TableShape,
         order: &str,
-        take: impl FnMut(&Fields<'_>) -> Result<(), ReportError>,
-    ) -> Result<(), ReportError> {
+        take: impl FnMut(&Fields<'_>) -> Result<()>,
+    ) -> Result<()> {
         self.export.require(shape)?;
         for_each_row(self.export, shape, order, take)
     }
 
     /// The text of an id; `unknown` for a missing one.
-    fn texts(&self, ids: &[i64]) -> Result<HashMap<i64, String>, ReportError> {
+    fn texts(&self, ids: &[i64]) -> Result<HashMap<i64, String>> {
         let broken = |cause| self.export.database_error(cause);
         let connection = self.export.connect()?;
         let mut statement = connection

@@ -7,7 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::super::ReportError;
+use super::super::Result;
+use super::super::interner::{Interner, position_or_push};
 use super::super::schema::{SAMPLE_FRAMES, SAMPLES};
 use super::super::table::Table;
 use super::AnalysisContext;
@@ -47,7 +48,7 @@ impl Stack {
     }
 }
 
-pub(in crate::report) fn functions(data: &AnalysisContext<'_>) -> Result<Table, ReportError> {
+pub(in crate::report) fn functions(data: &AnalysisContext<'_>) -> Result<Table> {
     let samples = Samples::read(data)?;
     let mut counts: HashMap<Key, Counts> = HashMap::new();
     let mut stack = Stack {
@@ -86,7 +87,7 @@ fn table(
     data: &AnalysisContext<'_>,
     samples: &Samples,
     counts: HashMap<Key, Counts>,
-) -> Result<Table, ReportError> {
+) -> Result<Table> {
     let mut found: Vec<(Key, Counts)> = counts.into_iter().collect();
     found.sort_by_key(|(key, counts)| (Reverse((counts.own, counts.total)), *key));
     let ids: Vec<i64> = found
@@ -136,9 +137,9 @@ struct Samples {
 }
 
 impl Samples {
-    fn read(data: &AnalysisContext<'_>) -> Result<Self, ReportError> {
-        let mut by_thread: HashMap<i64, (u32, i64)> = HashMap::new();
-        let mut globals: Vec<i64> = Vec::new();
+    fn read(data: &AnalysisContext<'_>) -> Result<Self> {
+        let mut threads: Interner<i64> = Interner::default();
+        let mut last: Vec<i64> = Vec::new();
         let mut ids: Vec<(i64, u32)> = Vec::new();
         let mut intervals: Vec<i64> = Vec::new();
         data.rows(&SAMPLES, "", |fields| {
@@ -149,30 +150,22 @@ impl Samples {
             if !data.window.overlaps(start, start) {
                 return Ok(());
             }
-            let known = by_thread.get(&global).copied();
-            let (thread, last) = known.unwrap_or_else(|| {
-                globals.push(global);
-                (globals.len() as u32 - 1, start)
-            });
-            if start > last {
-                intervals.push(start - last);
+            let thread = threads.number(global);
+            last.resize(threads.keys.len(), start);
+            let last = &mut last[thread as usize];
+            if start > *last {
+                intervals.push(start - *last);
             }
-            by_thread.insert(global, (thread, start));
+            *last = start;
             ids.push((id, thread));
             Ok(())
         })?;
         let mut groups: Vec<String> = Vec::new();
-        let of_thread: Vec<u32> = globals
-            .iter()
-            .map(|global| {
-                let name = group_name(&data.thread_title(*global));
-                let known = groups.iter().position(|group| *group == name);
-                known.unwrap_or_else(|| {
-                    groups.push(name);
-                    groups.len() - 1
-                }) as u32
-            })
-            .collect();
+        let group = |global: &i64| {
+            let name = group_name(&data.thread_title(*global));
+            position_or_push(&mut groups, name) as u32
+        };
+        let of_thread: Vec<u32> = threads.keys.iter().map(group).collect();
         let mut in_group = vec![0; groups.len()];
         for (_, thread) in &mut ids {
             *thread = of_thread[*thread as usize];
@@ -180,10 +173,8 @@ impl Samples {
         }
         ids.sort_unstable();
         let middle = intervals.len() / 2;
-        let interval = match intervals.is_empty() {
-            true => 0,
-            false => *intervals.select_nth_unstable(middle).1,
-        };
+        intervals.sort_unstable();
+        let interval = intervals.get(middle).copied().unwrap_or(0);
         Ok(Self {
             ids,
             groups,

@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 
-use super::super::ReportError;
+use super::super::Result;
 use super::super::blocks::{Block, least, push_block};
 use super::super::capture::TimeWindow;
 use super::super::interner::Interner;
@@ -62,7 +62,7 @@ struct Scheduled {
 
 impl Schedule {
     /// Reads all events. Those of a thread must be in order of time, as nsys writes them; otherwise they are sorted first.
-    pub(super) fn read(data: &AnalysisContext<'_>) -> Result<Self, ReportError> {
+    pub(super) fn read(data: &AnalysisContext<'_>) -> Result<Self> {
         let mut schedule = match Self::read_in(data, "")? {
             Some(schedule) => schedule,
             None => Self::read_in(data, "ORDER BY start, isSchedIn")?.unwrap_or_default(),
@@ -74,7 +74,7 @@ impl Schedule {
     }
 
     /// `None` if the rows are not in order of time.
-    fn read_in(data: &AnalysisContext<'_>, order: &str) -> Result<Option<Self>, ReportError> {
+    fn read_in(data: &AnalysisContext<'_>, order: &str) -> Result<Option<Self>> {
         let mut reader = Reader {
             window: data.window,
             least: least(data.capture.span().unwrap_or_default()),
@@ -210,54 +210,44 @@ impl Reader {
 /// Busy and idle time of each core.
 pub(in crate::report) fn cores(schedule: &Schedule) -> Table {
     let length = (schedule.span.1 - schedule.span.0).max(1);
+    let title_of = |place: u32| schedule.titles[place as usize].as_str();
     let most = |core: &Core| {
         let threads = core.by_thread.iter().map(|(place, time)| (*place, *time));
         threads.max_by_key(|(place, time)| (*time, Reverse(*place)))
     };
-    Table::of(
-        "cpu_cores",
-        "CPU cores: time with a traced thread",
-        &schedule.cores,
-    )
-    .plain("Core", |core| core.number)
-    .percent("Busy", |core| share_of(core.busy, length))
-    .ns("Busy Time", |core| core.busy)
-    .ns("Idle Time", |core| (length - core.busy).max(0))
-    .plain("Switches", |core| core.switches)
-    .plain("Most Time", |core| {
-        most(core).map(|(place, _)| schedule.titles[place as usize].as_str())
-    })
-    .percent("Its Share", |core| {
-        most(core).map(|(_, time)| share_of(time, length))
-    })
-    .build()
+    let title = "CPU cores: time with a traced thread";
+    Table::of("cpu_cores", title, &schedule.cores)
+        .plain("Core", |core| core.number)
+        .percent("Busy", |core| share_of(core.busy, length))
+        .ns("Busy Time", |core| core.busy)
+        .ns("Idle Time", |core| (length - core.busy).max(0))
+        .plain("Switches", |core| core.switches)
+        .plain("Most Time", |core| Some(title_of(most(core)?.0)))
+        .percent("Its Share", |it| Some(share_of(most(it)?.1, length)))
+        .build()
 }
 
 /// Each thread's time on and off the cores, the busiest first.
 pub(in crate::report) fn threads(schedule: &Schedule, max: usize) -> Table {
     let length = (schedule.span.1 - schedule.span.0).max(1);
     let threads = schedule.titles.iter().zip(&schedule.threads);
-    let mut rows: Vec<(&String, &Scheduled)> =
-        threads.filter(|(_, thread)| thread.runs > 0).collect();
+    let threads = threads.filter(|(_, thread)| thread.runs > 0);
+    let mut rows: Vec<(&String, &Scheduled)> = threads.collect();
     rows.sort_by_key(|(_, thread)| Reverse(thread.running));
-    Table::of(
-        "cpu_threads",
-        "Threads: time on a CPU core and off it",
-        &rows,
-    )
-    .limit(max)
-    .plain("Thread", |(title, _)| title.as_str())
-    .percent("Running", |(_, it)| share_of(it.running, length))
-    .ns("Running Time", |(_, it)| it.running)
-    .ns("Off-CPU Time", |(_, it)| {
-        (it.last - it.first - it.running).max(0)
-    })
-    .ns("Longest Off-CPU", |(_, it)| it.longest_off)
-    .plain("Runs", |(_, it)| it.runs)
-    .ns("Run Avg", |(_, it)| it.running as f64 / it.runs as f64)
-    .plain("Core Changes", |(_, it)| it.moves)
-    .plain("TID", |(_, it)| it.global & THREAD_ID)
-    .build()
+    let title = "Threads: time on a CPU core and off it";
+    let off = |it: &Scheduled| (it.last - it.first - it.running).max(0);
+    Table::of("cpu_threads", title, &rows)
+        .limit(max)
+        .plain("Thread", |(title, _)| title.as_str())
+        .percent("Running", |(_, it)| share_of(it.running, length))
+        .ns("Running Time", |(_, it)| it.running)
+        .ns("Off-CPU Time", |(_, it)| off(it))
+        .ns("Longest Off-CPU", |(_, it)| it.longest_off)
+        .plain("Runs", |(_, it)| it.runs)
+        .ns("Run Avg", |(_, it)| it.running as f64 / it.runs as f64)
+        .plain("Core Changes", |(_, it)| it.moves)
+        .plain("TID", |(_, it)| it.global & THREAD_ID)
+        .build()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! GPU operations and CUDA calls: sums by name.
 
-use super::super::capture::{Kind, Operation};
+use super::super::capture::{Capture, Kind, Operation};
 use super::super::table::Table;
 use super::{AnalysisContext, Sums, sums};
 
@@ -28,16 +28,14 @@ pub(super) fn api_sum(context: &AnalysisContext<'_>) -> Table {
 }
 
 /// The kernels of a capture.
-pub(in crate::report) fn kernels<'a>(
-    context: &AnalysisContext<'a>,
-) -> impl Iterator<Item = &'a Operation> + Clone {
-    let operations = context.capture.operations.iter();
+pub(in crate::report) fn kernels(capture: &Capture) -> impl Iterator<Item = &Operation> + Clone {
+    let operations = capture.operations.iter();
     operations.filter(|done| done.kind == Kind::Kernel)
 }
 
 pub(super) fn kernel_sum(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
-    let (rows, all) = sums(kernels(context).map(|done| (done.name, done.duration())));
+    let (rows, all) = sums(kernels(capture).map(|done| (done.name, done.duration())));
     Table::of("cuda_gpu_kern_sum", "Kernels", &rows)
         .times("Instances", all)
         .plain("Name", |(name, _)| capture.name(*name))
@@ -47,7 +45,7 @@ pub(super) fn kernel_sum(context: &AnalysisContext<'_>) -> Table {
 pub(super) fn kernel_grid_sum(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
     let (rows, all) =
-        sums(kernels(context).map(|done| ((done.name, done.detail), done.duration())));
+        sums(kernels(capture).map(|done| ((done.name, done.detail), done.duration())));
     let launch = |detail: u32| &capture.launches[detail as usize];
     let three = |[x, y, z]: [i32; 3]| format!("{x:4} {y:4} {z:4}");
     Table::of("cuda_gpu_kern_gb_sum", "Kernels by grid and block", &rows)

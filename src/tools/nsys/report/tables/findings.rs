@@ -12,17 +12,16 @@ use super::AnalysisContext;
 
 /// Whether the name is one of a function of CUDA with this stem, of the runtime (`cuda…`) or of the driver (`cu…`).
 fn is_function(name: &str, stem: &str) -> bool {
-    ["cuda", "cu"].iter().any(|family| {
-        name.strip_prefix(family)
-            .is_some_and(|rest| rest.starts_with(stem))
-    })
+    let mut functions = ["cuda", "cu"]
+        .iter()
+        .filter_map(|family| name.strip_prefix(family));
+    functions.any(|rest| rest.starts_with(stem))
 }
 
 /// Whether a call waits until the GPU has finished all submitted work.
 pub(in crate::report) fn waits_for_gpu(name: &str) -> bool {
-    ["DeviceSynchronize", "StreamSynchronize", "CtxSynchronize"]
-        .iter()
-        .any(|stem| is_function(name, stem))
+    let stems = ["DeviceSynchronize", "StreamSynchronize", "CtxSynchronize"];
+    stems.iter().any(|stem| is_function(name, stem))
 }
 
 pub(super) fn api_sync(context: &AnalysisContext<'_>) -> Table {
@@ -97,19 +96,14 @@ fn transfers<'a>(
     fits: fn(&str, &Transfer) -> bool,
 ) -> Vec<Made<'a>> {
     let capture = context.capture;
-    let mut found: Vec<Made<'a>> = context
-        .pairs
-        .iter()
-        .map(|(call, done)| {
-            (
-                &capture.operations[*done as usize],
-                &capture.calls[*call as usize],
-            )
-        })
-        .filter(|(done, _)| done.kind == kind)
-        .map(|(done, call)| (done, call, capture.transfers[done.detail as usize]))
-        .filter(|(_, call, transfer)| fits(capture.name(call.name), transfer))
-        .collect();
+    let made = context.pairs.iter().filter_map(|(call, done)| {
+        let call = &capture.calls[*call as usize];
+        let done = &capture.operations[*done as usize];
+        let transfer = || capture.transfers[done.detail as usize];
+        let made = (done.kind == kind).then(|| (done, call, transfer()));
+        made.filter(|(_, call, transfer)| fits(capture.name(call.name), transfer))
+    });
+    let mut found: Vec<Made<'a>> = made.collect();
     found.sort_by_key(|(done, ..)| (Reverse(done.duration()), done.start));
     found
 }
@@ -154,12 +148,8 @@ pub(super) fn copies_async(context: &AnalysisContext<'_>) -> Table {
 }
 
 pub(super) fn copies_sync(context: &AnalysisContext<'_>) -> Table {
-    copies(
-        context,
-        "cuda_memcpy_sync",
-        "Synchronous copies",
-        is_sync_copy,
-    )
+    let title = "Synchronous copies";
+    copies(context, "cuda_memcpy_sync", title, is_sync_copy)
 }
 
 pub(super) fn sets_sync(context: &AnalysisContext<'_>) -> Table {

@@ -49,9 +49,8 @@ impl BusyTimes {
 pub(in crate::report) fn overlap(times: &[(i64, i64)], from: i64, until: i64) -> i64 {
     let first = times.partition_point(|time| time.1 <= from);
     let shared = times[first..].iter().take_while(|time| time.0 < until);
-    shared
-        .map(|time| time.1.min(until) - time.0.max(from))
-        .sum()
+    let shared = shared.map(|time| time.1.min(until) - time.0.max(from));
+    shared.sum()
 }
 
 /// When each GPU was busy, for each process that used it.
@@ -85,14 +84,11 @@ pub(crate) fn busy_times(capture: &Capture) -> Vec<BusyTimes> {
 }
 
 pub(super) fn gaps(context: &AnalysisContext<'_>) -> Table {
-    let mut found: Vec<(i64, i64, &BusyTimes)> = context
-        .busy
-        .iter()
-        .flat_map(|busy| {
-            let pairs = busy.times.windows(2);
-            pairs.map(move |pair| (pair[1].0 - pair[0].1, pair[0].1, busy))
-        })
-        .collect();
+    let gaps = context.busy.iter().flat_map(|busy| {
+        let pairs = busy.times.windows(2);
+        pairs.map(move |pair| (pair[1].0 - pair[0].1, pair[0].1, busy))
+    });
+    let mut found: Vec<(i64, i64, &BusyTimes)> = gaps.collect();
     found.sort_by_key(|(duration, start, _)| (Reverse(*duration), *start));
     let mut number = 0_u64;
     Table::of("gpu_gaps", "Idle times of a GPU", &found)

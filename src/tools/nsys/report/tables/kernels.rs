@@ -16,12 +16,12 @@ const BINS: usize = 10;
 /// Bins of equal ratio between the shortest and the longest time of each kernel, the kernel with the most time first. Empty bins
 /// are left out.
 pub(super) fn histogram(context: &AnalysisContext<'_>) -> Table {
-    let (sums, _) = sums(kernels(context).map(|done| (done.name, done.duration())));
+    let (sums, _) = sums(kernels(context.capture).map(|done| (done.name, done.duration())));
     let mut bins: HashMap<Name, (Vec<i64>, [u64; BINS])> = sums
         .iter()
         .map(|(name, spread)| (*name, (edges(spread.min, spread.max), [0; BINS])))
         .collect();
-    for done in kernels(context) {
+    for done in kernels(context.capture) {
         if let Some((edges, counts)) = bins.get_mut(&done.name) {
             counts[bin(edges, done.duration())] += 1;
         }
@@ -65,58 +65,44 @@ fn bin(edges: &[i64], time: i64) -> usize {
 /// From each start to the next of the same kernel in one process on one GPU.
 pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
-    let kernels: Vec<&Operation> = kernels(context).collect();
+    let kernels: Vec<&Operation> = kernels(context.capture).collect();
     let paces = pace::paces(kernels.len(), |at| {
         let done = kernels[at];
         let stream = capture.stream(done);
-        (
-            (done.name, stream.process_number(), stream.device),
-            done.start,
-            done.end,
-        )
+        let key = (done.name, stream.process_number(), stream.device);
+        (key, done.start, done.end)
     });
-    Table::of(
-        "cuda_gpu_kern_pace",
-        "From start to start of kernels",
-        &paces,
-    )
-    .limit(context.rows)
-    .plain("Name", |pace| capture.name(pace.key.0))
-    .plain("PID", |pace| pace.key.1)
-    .plain("Device ID", |pace| pace.key.2)
-    .with(pace::numbers)
-    .build()
+    let title = "From start to start of kernels";
+    Table::of("cuda_gpu_kern_pace", title, &paces)
+        .limit(context.rows)
+        .plain("Name", |pace| capture.name(pace.key.0))
+        .plain("PID", |pace| pace.key.1)
+        .plain("Device ID", |pace| pace.key.2)
+        .with(pace::numbers)
+        .build()
 }
 
 /// The command that measures one launch of the kernel with the most time, in the middle of the run.
 pub(super) fn ncu_command(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
-    let title = match &capture.command {
-        Some(_) => "The slowest kernel in Nsight Compute, with the command of this capture",
-        None => {
-            "The slowest kernel in Nsight Compute, with the configuration of this capture as FILE"
-        }
+    let (with, command) = match &capture.command {
+        Some(command) => ("command of this capture", command.as_str()),
+        None => (
+            "configuration of this capture as FILE",
+            "jetwatch run --config FILE",
+        ),
     };
-    let command = capture.command.as_deref();
-    let command = command.unwrap_or("jetwatch run --config FILE");
-    let (mut sums, all) = sums(kernels(context).map(|done| (done.name, done.duration())));
+    let title = format!("The slowest kernel in Nsight Compute, with the {with}");
+    let (mut sums, all) = sums(kernels(context.capture).map(|done| (done.name, done.duration())));
     sums.truncate(1);
     let base = |name: Name| base_name(capture.name(name));
     let measure = |(name, _): &(Name, _)| {
         let base = base(*name);
         // Nsight Compute counts the launches of all kernels that the expression matches, such as other instances of a template.
-        let launches = kernels(context).filter(|done| base_name(capture.name(done.name)) == base);
+        let launches =
+            kernels(context.capture).filter(|done| base_name(capture.name(done.name)) == base);
         let skip = launches.count() / 2;
-        let pattern: String = base
-            .chars()
-            .map(|c| {
-                if c.is_alphanumeric() || c == '_' {
-                    c
-                } else {
-                    '.'
-                }
-            })
-            .collect();
+        let pattern = base.replace(|c: char| !c.is_alphanumeric() && c != '_', ".");
         format!(
             "ncu --set full --kernel-name 'regex:(^|::){pattern}$' --launch-skip {skip} --launch-count 1 --export kernel \
              {command}"

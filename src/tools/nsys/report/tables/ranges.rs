@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! NVTX ranges on the CPU and calls of the operating system's libraries: sums by name, and the intervals between ranges.
 
-use super::super::capture::Style;
+use super::super::capture::{Range, Style};
 use super::super::table::Table;
 use super::pace;
 use super::{AnalysisContext, sums};
@@ -9,36 +9,27 @@ use super::{AnalysisContext, sums};
 pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
     let ranges = capture.ranges.iter();
-    let (rows, all) = sums(ranges.map(|range| {
-        let is_pushed = range.style == Style::PushPop;
-        ((range.name, is_pushed), range.duration())
-    }));
+    let key = |range: &Range| (range.name, range.style.label());
+    let (rows, all) = sums(ranges.map(|range| (key(range), range.duration())));
     Table::of("nvtx_sum", "NVTX ranges", &rows)
         .times("Instances", all)
-        .plain("Style", |((_, is_pushed), _)| match is_pushed {
-            true => Style::PushPop.label(),
-            false => Style::StartEnd.label(),
-        })
+        .plain("Style", |((_, style), _)| *style)
         .plain("Range", |((name, _), _)| capture.name(*name))
         .build()
 }
 
 pub(super) fn push_pop_sum(context: &AnalysisContext<'_>) -> Table {
-    by_style(
-        context,
-        "nvtx_pushpop_sum",
-        "NVTX push/pop ranges",
-        |style| style == Style::PushPop,
-    )
+    let title = "NVTX push/pop ranges";
+    by_style(context, "nvtx_pushpop_sum", title, |style| {
+        style == Style::PushPop
+    })
 }
 
 pub(super) fn start_end_sum(context: &AnalysisContext<'_>) -> Table {
-    by_style(
-        context,
-        "nvtx_startend_sum",
-        "NVTX start/end ranges",
-        |style| style != Style::PushPop,
-    )
+    let title = "NVTX start/end ranges";
+    by_style(context, "nvtx_startend_sum", title, |style| {
+        style != Style::PushPop
+    })
 }
 
 fn by_style(
