@@ -17,7 +17,7 @@ use super::stages::{DETECTOR_STAGES, Group, TRACK_STAGES, limit_beside};
 use super::summary_stats::share_of;
 use super::table::Table;
 
-use self::steps::Steps;
+use self::steps::{Step, Steps};
 use self::walk::Walk;
 
 /// Times of one stage.
@@ -309,11 +309,9 @@ fn add_stays(capture: &Capture, times: &mut HashMap<Stage, StageTimes>) {
 
 /// Where the images come from, by the names of the threads that bring them.
 fn input_kind(steps: &Steps<'_>) -> InputKind {
-    let brings = |(_, stage): &(u32, Stage)| matches!(stage, Stage::Source | Stage::Enqueue);
-    let sources = steps
-        .threads
-        .iter()
-        .filter(|thread| thread.iter().any(brings));
+    let brings = |step: Step| matches!(step.stage, Stage::Source | Stage::Enqueue);
+    let threads = steps.threads.iter();
+    let sources = threads.filter(|thread| steps.of_thread(thread).any(brings));
     let names: Vec<&str> = sources.map(|thread| steps.thread_name(thread)).collect();
     let count = |is: fn(&str) -> bool| names.iter().filter(|name| is(name)).count();
     let [cameras, files] = [thread_names::is_camera, thread_names::is_file].map(count);

@@ -86,8 +86,6 @@ pub(crate) struct Projected {
     pub end: i64,
     /// Number of calls within it with GPU operations.
     pub operations: u32,
-    /// Number of projected ranges directly inside of it.
-    pub children: u32,
 }
 
 impl Projected {
@@ -108,7 +106,6 @@ pub(crate) fn project(
         start: i64::MAX,
         end: i64::MIN,
         operations: 0,
-        children: 0,
     };
     // A place for each range only when it is met with an operation: most ranges of the CPU have none.
     let mut place = vec![NO_RANGE; capture.ranges.len()];
@@ -116,9 +113,13 @@ pub(crate) fn project(
     let mut next = nesting.order.iter().copied().peekable();
     let mut open: Vec<u32> = Vec::new();
     let mut thread = None;
+    let mut last = None;
     for (call, operation) in pairs {
         let call = &capture.calls[*call as usize];
         let operation = &capture.operations[*operation as usize];
+        // One call may start many kernels, as a graph does: nsys counts calls. Pairs of one call follow each other.
+        let made = (call.thread, call.correlation);
+        let is_next = last.replace(made) != Some(made);
         if thread.replace(call.thread) != Some(call.thread) {
             open.clear();
         }
@@ -142,46 +143,43 @@ pub(crate) fn project(
                 found.push(empty);
             }
             let projected = &mut found[*place as usize];
-            // One call may start many kernels, as a graph does: nsys counts calls. Pairs of one call follow each other.
-            // Until children are counted, their place keeps the last call.
-            if projected.operations == 0 || projected.children != call.correlation {
+            if projected.operations == 0 || is_next {
                 projected.operations += 1;
             }
-            projected.children = call.correlation;
             projected.range = *at;
             projected.start = projected.start.min(operation.start);
             projected.end = projected.end.max(operation.end);
-        }
-    }
-    for projected in &mut found {
-        projected.children = 0;
-    }
-    for at in 0..found.len() {
-        let parent = nesting.parent[found[at].range as usize];
-        // Operations of a child are also its parent's, so the parent has an entry.
-        if parent != NO_RANGE && place[parent as usize] != NO_RANGE {
-            found[place[parent as usize] as usize].children += 1;
         }
     }
     found.sort_unstable_by_key(|projected| projected.range);
     found
 }
 
-/// Calls with the operations that they made, by thread, begin and correlation id. An operation whose process is not known
+/// Number of projected ranges directly inside of each. Operations of a child are also its parent's, so the parent is projected.
+pub(crate) fn children(nesting: &Nesting, projections: &[Projected]) -> Vec<u32> {
+    let mut children = vec![0; projections.len()];
+    let parents = projections
+        .iter()
+        .map(|it| nesting.parent[it.range as usize]);
+    for parent in parents.filter(|parent| *parent != NO_RANGE) {
+        if let Ok(at) = projections.binary_search_by_key(&parent, |it| it.range) {
+            children[at] += 1;
+        }
+    }
+    children
+}
+
+/// Calls with the operations that they made, by thread and begin. An operation whose process is not known
 /// belongs to every call of its id.
 pub(crate) fn pairs(capture: &Capture) -> Vec<(u32, u32)> {
     // Where one stream's process is not known, none is compared.
     let is_known = capture.streams.iter().all(|it| it.process.is_some());
     let process = |global: Option<i64>| global.filter(|_| is_known);
-    let threads = capture.threads.iter();
-    let of_thread: Vec<Option<i64>> = threads
-        .map(|it| process(Some(it.global_process())))
-        .collect();
-    let of_stream: Vec<Option<i64>> = capture
-        .streams
-        .iter()
-        .map(|it| process(it.process))
-        .collect();
+    let of_thread = capture.threads.iter();
+    let of_thread = of_thread.map(|it| process(Some(it.global_process())));
+    let of_thread: Vec<Option<i64>> = of_thread.collect();
+    let of_stream = capture.streams.iter().map(|it| process(it.process));
+    let of_stream: Vec<Option<i64>> = of_stream.collect();
     let call_key = |at: &u32| {
         let call = &capture.calls[*at as usize];
         (of_thread[usize::from(call.thread)], call.correlation)
@@ -202,18 +200,14 @@ pub(crate) fn pairs(capture: &Capture) -> Vec<(u32, u32)> {
         while first < calls.len() && call_key(&calls[first]) < key {
             first += 1;
         }
-        let same = calls[first..]
-            .iter()
-            .take_while(|call| call_key(call) == key);
+        let same = calls[first..].iter();
+        let same = same.take_while(|call| call_key(call) == key);
         // Zero is no correlation id.
         if key.1 != 0 {
             pairs.extend(same.map(|call| (*call, operation)));
         }
     }
     drop(calls);
-    pairs.sort_by_key(|(call, _)| {
-        let call = &capture.calls[*call as usize];
-        (call.thread, call.start, call.correlation)
-    });
+    pairs.sort_unstable();
     pairs
 }

@@ -4,10 +4,10 @@
 use serde::Serialize;
 
 use super::blocks::{Block, least, push_block};
-use super::capture::{Capture, Name};
+use super::capture::{CallKind, Capture, Name};
 use super::interner::Interner;
 use super::on_demand::Schedule;
-use super::tables::{AnalysisContext, CallKind};
+use super::tables::AnalysisContext;
 
 /// Number of points of utilization over time.
 const POINTS: usize = 600;
@@ -137,13 +137,9 @@ impl Plot {
         }
         let names = used.keys.iter().map(|label| {
             let (name, source) = labels.keys[*label as usize];
-            match source {
-                0 => capture.name(name).to_owned(),
-                _ => format!(
-                    "{} ({})",
-                    capture.name(name),
-                    capture.sources[usize::from(source)]
-                ),
+            match (capture.name(name), &capture.sources[usize::from(source)]) {
+                (name, _) if source == 0 => name.to_owned(),
+                (name, source) => format!("{name} ({source})"),
             }
         });
         self.names = names.collect();
@@ -193,9 +189,8 @@ fn thread_tracks(
         let range = &capture.ranges[*at as usize];
         (*at, TrackKind::Ranges, range.start, range.end)
     });
-    let projected = projections
-        .iter()
-        .map(|it| (it.range, TrackKind::Projected, it.start, it.end));
+    let projected = projections.iter();
+    let projected = projected.map(|it| (it.range, TrackKind::Projected, it.start, it.end));
     for (at, kind, start, end) in ranges.chain(projected) {
         let level = nesting.level[at as usize];
         if level < MAX_DEPTH {
@@ -204,32 +199,23 @@ fn thread_tracks(
             rows.push((range.thread, kind, level), start, end, label);
         }
     }
-    // In the order of time by thread; the tables of calls have sorted them already.
-    let by_thread = context.thread_calls();
     for thread in (0..=u16::MAX).take(capture.threads.len()) {
         for (kind, track) in [
             (CallKind::Cuda, TrackKind::CudaCalls),
             (CallKind::System, TrackKind::OsCalls),
         ] {
-            for call in by_thread.of(capture, kind, thread) {
+            for call in capture.calls_of(kind, thread) {
                 let (start, end) = (call.start.max(from), call.end.min(until));
-                rows.push(
-                    (thread, track, 0),
-                    start,
-                    end,
-                    labels.number((call.name, 0)),
-                );
+                let label = labels.number((call.name, 0));
+                rows.push((thread, track, 0), start, end, label);
             }
         }
     }
     let mut found: Vec<_> = rows.keys.keys.into_iter().zip(rows.blocks).collect();
     let title = |thread: u16| capture.thread(thread).title();
     found.sort_by_cached_key(|(key, _)| (title(key.0), *key));
-    let has_ranges: Vec<u16> = found
-        .iter()
-        .filter(|((_, kind, _), _)| *kind == TrackKind::Ranges)
-        .map(|((thread, ..), _)| *thread)
-        .collect();
+    let has_ranges = found.iter().map(|((thread, kind, _), _)| (*thread, *kind));
+    let has_ranges: Vec<(u16, TrackKind)> = has_ranges.collect();
     let tracks = found.into_iter().map(|((thread, kind, level), blocks)| {
         let what = match kind {
             TrackKind::Projected => " on GPU",
@@ -237,15 +223,12 @@ fn thread_tracks(
             TrackKind::OsCalls => " OS",
             TrackKind::Ranges | TrackKind::Gpu | TrackKind::Cores => "",
         };
-        let depth = if level > 0 {
-            format!(" +{level}")
-        } else {
-            String::new()
-        };
+        let depth = Some(level).filter(|level| *level > 0);
+        let depth = depth.map_or_else(String::new, |level| format!(" +{level}"));
         Track {
             title: format!("{}{what}{depth}", title(thread)),
             kind,
-            hidden: !has_ranges.contains(&thread),
+            hidden: !has_ranges.contains(&(thread, TrackKind::Ranges)),
             blocks,
         }
     });
@@ -266,11 +249,8 @@ fn stream_tracks(capture: &Capture, labels: &mut Labels, from: i64, until: i64) 
         for at in operations {
             let done = &capture.operations[*at as usize];
             let label = labels.number((done.name, 0));
-            push_block(
-                &mut blocks,
-                (done.start - from, done.end - from, label),
-                least,
-            );
+            let block = (done.start - from, done.end - from, label);
+            push_block(&mut blocks, block, least);
         }
         let stream = key(operations[0]);
         Track {

@@ -42,7 +42,7 @@ pub(crate) struct Capture {
     pub sources: Vec<String>,
     /// NVTX ranges in the order of the database.
     pub ranges: Vec<Range>,
-    /// Calls of CUDA in the order of the database.
+    /// Calls of CUDA, by thread and begin.
     pub calls: Vec<Call>,
     /// GPU operations in the order of the database, kernels first, then copies, sets and graphs.
     pub operations: Vec<Operation>,
@@ -50,7 +50,7 @@ pub(crate) struct Capture {
     pub launches: Vec<Launch>,
     /// Details of copies and sets.
     pub transfers: Vec<Transfer>,
-    /// Calls of the operating system's libraries.
+    /// Calls of the operating system's libraries, by thread and begin.
     pub waits: Vec<Call>,
 }
 
@@ -163,6 +163,15 @@ impl Call {
     pub(crate) const fn duration(&self) -> i64 {
         self.end - self.start
     }
+}
+
+/// What a call belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum CallKind {
+    /// CUDA.
+    Cuda,
+    /// The operating system's libraries.
+    System,
 }
 
 /// Kind of a GPU operation.
@@ -289,5 +298,42 @@ impl Capture {
             .chain(calls)
             .chain(operations)
             .reduce(|(start, end), (first, last)| (start.min(first), end.max(last)))
+    }
+
+    /// The calls of a kind by a thread, by begin.
+    pub(crate) fn calls_of(&self, kind: CallKind, thread: ThreadIndex) -> &[Call] {
+        let calls = match kind {
+            CallKind::Cuda => &self.calls,
+            CallKind::System => &self.waits,
+        };
+        let first = calls.partition_point(|call| call.thread < thread);
+        let end = calls.partition_point(|call| call.thread <= thread);
+        &calls[first..end]
+    }
+
+    /// The calls of a thread that are in no other, by begin.
+    pub(crate) fn outermost_calls(
+        &self,
+        thread: ThreadIndex,
+    ) -> impl Iterator<Item = (CallKind, &Call)> {
+        let [mut cuda, mut system] = [CallKind::Cuda, CallKind::System].map(|kind| {
+            let calls = self.calls_of(kind, thread).iter();
+            calls.map(move |call| (kind, call)).peekable()
+        });
+        // Of two that begin together, the longer one is around the other.
+        let order = |(_, call): &(CallKind, &Call)| (call.start, -call.end);
+        let all = std::iter::from_fn(move || match (cuda.peek(), system.peek()) {
+            (Some(a), Some(b)) if order(a) <= order(b) => cuda.next(),
+            (_, Some(_)) => system.next(),
+            _ => cuda.next(),
+        });
+        let mut end = i64::MIN;
+        all.filter(move |(_, call)| {
+            let is_outermost = call.start >= end;
+            if is_outermost {
+                end = call.end;
+            }
+            is_outermost
+        })
     }
 }

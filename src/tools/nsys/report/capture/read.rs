@@ -6,10 +6,10 @@ use std::thread;
 
 use foldhash::HashMap;
 
-use super::super::ReportError;
-use super::super::interner::Interner;
+use super::super::interner::{Interner, position_or_push};
 use super::super::schema::{CALLS, COPIES, Export, GRAPHS, KERNELS, NVTX, SETS, TableShape, WAITS};
 use super::super::stages::stage_of_range;
+use super::super::{ReportError, Result};
 use super::fields::{Fields, context, for_each_row, kind, small};
 use super::names::{Categories, RangeNames, StringTable, process_of, system_names};
 use super::{
@@ -44,7 +44,7 @@ pub(crate) fn read(
     title: &str,
     window: TimeWindow,
     progress: Progress<'_>,
-) -> Result<Capture, ReportError> {
+) -> Result<Capture> {
     let (texts, mut names) = StringTable::read(export)?;
     let [kernel_copy, kernel_set, kernel_graph] =
         ["copy", "memory set", "CUDA graph"].map(|text| {
@@ -93,7 +93,7 @@ fn assemble(
     texts: &StringTable,
     mut names: Vec<String>,
     (mut ranges, mut calls, operations): (RangesRead, CallsRead, OperationsRead),
-) -> Result<Capture, ReportError> {
+) -> Result<Capture> {
     let resolved = ranges.names.resolve(&ranges.domains, texts, &mut names);
     let (sources, of_category) = ranges.categories.sources();
     for range in &mut ranges.ranges {
@@ -107,6 +107,10 @@ fn assemble(
     let moved = moved.map_err(|_| too_many(export, "threads"))?;
     for call in calls.calls.iter_mut().chain(&mut calls.waits) {
         call.thread = moved[usize::from(call.thread)];
+    }
+    for calls in [&mut calls.calls, &mut calls.waits] {
+        // Rows of the database are almost in order, which a stable sort makes use of.
+        calls.sort_by_key(|call| (call.thread, call.start));
     }
     let system_names = system_names(export, texts, &names)?;
     let mut by_nvtx = ranges.thread_names;
@@ -187,8 +191,8 @@ impl Source<'_> {
     fn rows(
         &self,
         shape: &'static TableShape,
-        mut take: impl FnMut(&Fields<'_>) -> Result<(), ReportError>,
-    ) -> Result<(), ReportError> {
+        mut take: impl FnMut(&Fields<'_>) -> Result<()>,
+    ) -> Result<()> {
         if !self.export.has(shape) {
             return Ok(());
         }
@@ -207,12 +211,12 @@ impl Source<'_> {
         })
     }
 
-    fn thread(&self, threads: &mut Interner<i64>, global: i64) -> Result<ThreadIndex, ReportError> {
+    fn thread(&self, threads: &mut Interner<i64>, global: i64) -> Result<ThreadIndex> {
         let number = ThreadIndex::try_from(threads.number(global));
         number.map_err(|_| too_many(self.export, "threads"))
     }
 
-    fn ranges(&self) -> Result<RangesRead, ReportError> {
+    fn ranges(&self) -> Result<RangesRead> {
         const TEXT: usize = 4;
         let mut read = RangesRead::default();
         // An open range ends with the last event, which is known after all were read.
@@ -287,7 +291,7 @@ impl Source<'_> {
         Ok(read)
     }
 
-    fn calls(&self) -> Result<CallsRead, ReportError> {
+    fn calls(&self) -> Result<CallsRead> {
         let mut read = CallsRead::default();
         self.rows(&CALLS, |fields| {
             let (start, end) = (fields.required(0)?, fields.required(1)?);
@@ -321,7 +325,7 @@ impl Source<'_> {
         Ok(read)
     }
 
-    fn operations(&self, [copy, set, graph]: [Name; 3]) -> Result<OperationsRead, ReportError> {
+    fn operations(&self, [copy, set, graph]: [Name; 3]) -> Result<OperationsRead> {
         let mut read = OperationsRead::default();
         let mut known: HashMap<Launch, u32> = HashMap::default();
         self.rows(&KERNELS, |fields| {
@@ -382,7 +386,7 @@ impl Source<'_> {
         at: usize,
         (kind, name, detail): (Kind, Name, u32),
         read: &mut OperationsRead,
-    ) -> Result<bool, ReportError> {
+    ) -> Result<bool> {
         let (start, end) = (fields.required(0)?, fields.required(1)?);
         if !self.window.overlaps(start, end) {
             return Ok(false);
@@ -395,11 +399,7 @@ impl Source<'_> {
         let stream = match read.last {
             Some((last, number)) if last == stream => number,
             _ => {
-                let known = read.streams.iter().position(|other| *other == stream);
-                let index = known.unwrap_or_else(|| {
-                    read.streams.push(stream);
-                    read.streams.len() - 1
-                });
+                let index = position_or_push(&mut read.streams, stream);
                 let number =
                     u16::try_from(index).map_err(|_| too_many(self.export, "CUDA streams"))?;
                 read.last = Some((stream, number));

@@ -26,7 +26,7 @@ pub(super) type StepIndex = (u32, u32);
 /// The steps of each thread in the order of time, as numbers of ranges: there are millions of them.
 pub(super) struct Steps<'a> {
     capture: &'a Capture,
-    pub(super) threads: Vec<Vec<(u32, Stage)>>,
+    pub(super) threads: Vec<Vec<u32>>,
     /// Length of the warm-up that is left out, in ns.
     pub(super) warmup_ns: i64,
 }
@@ -35,42 +35,35 @@ impl<'a> Steps<'a> {
     /// Of a capture. Ranges in other stages are left out, those that belong to no thread, and the warm-up: what began before
     /// each detector had done its first batch.
     pub(super) fn new(capture: &'a Capture, nesting: &Nesting) -> Self {
-        let mut threads: Vec<Vec<(u32, Stage)>> = vec![Vec::new(); capture.threads.len()];
+        let mut threads: Vec<Vec<u32>> = vec![Vec::new(); capture.threads.len()];
         for at in &nesting.order {
             let range = &capture.ranges[*at as usize];
-            let Some(stage) = capture.stage(range).filter(|stage| !stage.is_stay()) else {
+            if capture.stage(range).is_none_or(Stage::is_stay) {
                 continue;
-            };
+            }
             let steps = &mut threads[usize::from(range.thread)];
-            let before = steps
-                .last()
-                .map(|(last, _)| capture.ranges[*last as usize].end);
+            let before = steps.last().map(|last| capture.ranges[*last as usize].end);
             if before.is_none_or(|end| end <= range.start) {
-                steps.push((*at, stage));
+                steps.push(*at);
             }
         }
         threads.retain(|steps| !steps.is_empty());
+        let warmup_ns = 0;
         let mut steps = Self {
             capture,
             threads,
-            warmup_ns: 0,
+            warmup_ns,
         };
         steps.leave_out_warmup();
         steps
     }
 
     fn leave_out_warmup(&mut self) {
-        let infers = |thread: &Vec<(u32, Stage)>| {
-            let infer = thread.iter().filter(|(_, stage)| *stage == Stage::Infer);
-            infer.count()
-        };
-        let first_end = |thread: &Vec<(u32, Stage)>| {
+        let first_end = |thread: &Vec<u32>| {
             let mut steps = self.of_thread(thread);
-            steps
-                .find(|step| step.stage == Stage::Infer)
-                .map(|step| step.end)
+            Some(steps.find(|step| step.stage == Stage::Infer)?.end)
         };
-        let batches: usize = self.threads.iter().map(infers).sum();
+        let batches = self.places(&[Stage::Infer]).count();
         let warm = self.threads.iter().filter_map(first_end).max();
         let (Some(warm), Some((from, until))) = (warm, self.span()) else {
             return;
@@ -80,7 +73,7 @@ impl<'a> Steps<'a> {
         }
         let capture = self.capture;
         for thread in &mut self.threads {
-            thread.retain(|(range, _)| capture.ranges[*range as usize].start >= warm);
+            thread.retain(|range| capture.ranges[*range as usize].start >= warm);
         }
         self.threads.retain(|steps| !steps.is_empty());
         self.warmup_ns = warm - from;
@@ -88,23 +81,11 @@ impl<'a> Steps<'a> {
 
     /// First begin and last end, in ns; `None` without steps.
     pub(super) fn span(&self) -> Option<(i64, i64)> {
-        let steps = self
-            .threads
-            .iter()
-            .flat_map(|thread| self.of_thread(thread));
+        let threads = self.threads.iter();
+        let steps = threads.flat_map(|thread| self.of_thread(thread));
         steps
             .map(|step| (step.start, step.end))
             .reduce(|(from, until), (start, end)| (from.min(start), until.max(end)))
-    }
-
-    pub(super) fn step(&self, (range, stage): (u32, Stage)) -> Step {
-        let range = &self.capture.ranges[range as usize];
-        Step {
-            start: range.start,
-            end: range.end,
-            stage,
-            payload: range.payload,
-        }
     }
 
     /// The step at a place.
@@ -112,11 +93,18 @@ impl<'a> Steps<'a> {
         self.step(self.threads[thread as usize][at as usize])
     }
 
+    fn step(&self, range: u32) -> Step {
+        let range = &self.capture.ranges[range as usize];
+        Step {
+            start: range.start,
+            end: range.end,
+            stage: self.capture.stage(range).expect("a step is in a stage"),
+            payload: range.payload,
+        }
+    }
+
     /// The steps of a thread.
-    pub(super) fn of_thread<'b>(
-        &'b self,
-        thread: &'b [(u32, Stage)],
-    ) -> impl Iterator<Item = Step> + 'b {
+    pub(super) fn of_thread<'b>(&'b self, thread: &'b [u32]) -> impl Iterator<Item = Step> + 'b {
         thread.iter().map(|step| self.step(*step))
     }
 
@@ -135,23 +123,18 @@ impl<'a> Steps<'a> {
 
     /// The number of a thread in the capture.
     pub(super) fn thread_index(&self, thread: u32) -> ThreadIndex {
-        let range = self.threads[thread as usize][0].0;
+        let range = self.threads[thread as usize][0];
         self.capture.ranges[range as usize].thread
     }
 
     /// The steps in these stages of the thread that spent most time in them, the latest first.
     pub(super) fn busiest_thread(&self, stages: &[Stage]) -> Vec<Segment> {
-        let threads = (0..self.threads.len() as u32).map(|thread| {
-            let steps = self.of_thread(&self.threads[thread as usize]);
-            let own = steps.filter(|step| stages.contains(&step.stage));
-            let segments: Vec<Segment> = own
-                .map(|step| Segment {
-                    thread: self.thread_index(thread),
-                    start: step.start,
-                    end: step.end,
-                })
-                .collect();
-            segments
+        let threads = (0..).zip(&self.threads).map(|(index, steps)| {
+            let thread = self.thread_index(index);
+            let own = self.of_thread(steps);
+            let own = own.filter(|step| stages.contains(&step.stage));
+            own.map(|Step { start, end, .. }| Segment { thread, start, end })
+                .collect::<Vec<Segment>>()
         });
         let time = |segments: &Vec<Segment>| -> i64 {
             segments.iter().map(|part| part.end - part.start).sum()
@@ -162,8 +145,8 @@ impl<'a> Steps<'a> {
     }
 
     /// The name of the thread of these steps.
-    pub(super) fn thread_name(&self, thread: &[(u32, Stage)]) -> &str {
-        let range = &self.capture.ranges[thread[0].0 as usize];
+    pub(super) fn thread_name(&self, thread: &[u32]) -> &str {
+        let range = &self.capture.ranges[thread[0] as usize];
         let name = &self.capture.thread(range.thread).name;
         name.as_deref().unwrap_or_default()
     }

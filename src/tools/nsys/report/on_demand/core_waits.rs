@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use jetwatch_telemetry::Stage;
 
+use super::super::capture::Capture;
 use super::super::tables::{AnalysisContext, overlap};
 
 /// State of a thread that was taken off its core while it could go on: `Running` of nsys's ENUM_SAMPLING_THREAD_STATE.
@@ -76,7 +77,7 @@ impl CoreWaits {
         }
         let threads = by_index.into_iter().map(|(index, mut thread)| {
             thread.stage.sort_unstable();
-            thread.outside_calls = outside_calls(context, index, &thread.stage);
+            thread.outside_calls = outside_calls(capture, index, &thread.stage);
             let known = capture.thread(index);
             thread.name = known.title();
             (known.global, thread)
@@ -144,13 +145,8 @@ impl CoreWaits {
 }
 
 /// The parts of `times`, which are in order and apart, in which the thread was in no call.
-fn outside_calls(
-    context: &AnalysisContext<'_>,
-    thread: u16,
-    times: &[(i64, i64)],
-) -> Vec<(i64, i64)> {
-    let calls = context.thread_calls();
-    let mut calls = calls.outermost(context.capture, thread).peekable();
+fn outside_calls(capture: &Capture, thread: u16, times: &[(i64, i64)]) -> Vec<(i64, i64)> {
+    let mut calls = capture.outermost_calls(thread).peekable();
     let mut outside = Vec::with_capacity(times.len());
     for (start, end) in times {
         let mut at = *start;

@@ -9,13 +9,12 @@ mod pace;
 mod path_calls;
 mod projected;
 mod ranges;
-mod thread_calls;
 
 use std::cell::{OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::hash::Hash;
 
-use super::ReportError;
+use super::Result;
 use super::capture::{Capture, TimeWindow};
 use super::critical_path::CriticalPath;
 use super::gpu_projection::{Nesting, Projected, pairs, project};
@@ -31,7 +30,6 @@ pub(super) use cuda::kernels;
 pub(super) use findings::{is_pageable_async, is_sync_copy};
 use gpu_time::busy_times;
 pub(super) use gpu_time::{BusyTimes, overlap};
-pub(super) use thread_calls::{CallKind, ThreadCalls};
 
 /// An export and its capture with what several tables need. Events that are many and that few tables need are read at their first use.
 pub(crate) struct AnalysisContext<'a> {
@@ -53,7 +51,6 @@ pub(crate) struct AnalysisContext<'a> {
     pub busy: Vec<BusyTimes>,
     /// jetwatch's stages.
     pub critical_path: CriticalPath,
-    thread_calls: OnceCell<ThreadCalls>,
     pub(super) schedule: OnceCell<Schedule>,
     /// What the first reading of the scheduling also looks for.
     pub(super) core_waits: RefCell<CoreWaits>,
@@ -80,16 +77,9 @@ impl<'a> AnalysisContext<'a> {
             nesting,
             pairs,
             projections,
-            thread_calls: OnceCell::new(),
             schedule: OnceCell::new(),
             core_waits: RefCell::default(),
         }
-    }
-
-    /// Calls by thread.
-    pub(crate) fn thread_calls(&self) -> &ThreadCalls {
-        self.thread_calls
-            .get_or_init(|| ThreadCalls::from_capture(self.capture))
     }
 }
 
@@ -114,7 +104,7 @@ pub(crate) enum Make {
     /// Of events that are held in memory.
     OfCapture(fn(&AnalysisContext<'_>) -> Table),
     /// Of events that are read for it.
-    OfExport(fn(&AnalysisContext<'_>) -> Result<Table, ReportError>),
+    OfExport(fn(&AnalysisContext<'_>) -> Result<Table>),
 }
 
 impl Builder {

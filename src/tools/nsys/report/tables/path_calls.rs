@@ -4,11 +4,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::capture::{Name, ThreadIndex};
+use super::super::capture::{CallKind, Name, ThreadIndex};
 use super::super::critical_path::Segment;
 use super::super::summary_stats::share_of;
 use super::super::table::Table;
-use super::{AnalysisContext, CallKind, cuda};
+use super::{AnalysisContext, cuda};
 
 /// Time on the path without a call.
 const NO_CALL: &str = "(no traced call)";
@@ -36,7 +36,7 @@ pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
         segments.sort_unstable_by_key(|segment| segment.start);
         let mut rest: i64 = segments.iter().map(|it| it.end - it.start).sum();
         let mut first = 0;
-        for (kind, call) in context.thread_calls().outermost(capture, thread) {
+        for (kind, call) in capture.outermost_calls(thread) {
             while segments.get(first).is_some_and(|it| it.end <= call.start) {
                 first += 1;
             }

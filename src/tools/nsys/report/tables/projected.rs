@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::super::capture::Name;
-use super::super::gpu_projection::NO_RANGE;
+use super::super::gpu_projection::{NO_RANGE, children};
 use super::super::summary_stats::SummaryStats;
 use super::super::table::Table;
 use super::pace;
@@ -27,12 +27,13 @@ pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
         (range.name, range.style.label())
     };
     let mut totals: HashMap<(Name, &str), Totals> = HashMap::new();
-    for projected in projections {
+    let children = children(&context.nesting, projections);
+    for (projected, children) in projections.iter().zip(children) {
         let totals = totals.entry(key(projected.range)).or_default();
         totals.range_ns += capture.ranges[projected.range as usize].duration();
         totals.operations += u64::from(projected.operations);
         totals.levels += u64::from(context.nesting.level[projected.range as usize]);
-        totals.children += u64::from(projected.children);
+        totals.children += u64::from(children);
     }
     let times = projections.iter();
     let (rows, _) = sums(times.map(|it| (key(it.range), it.duration())));
@@ -60,6 +61,7 @@ pub(super) fn trace(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
     let nesting = &context.nesting;
     let projections = &context.projections;
+    let children = children(nesting, projections);
     let mut order: Vec<u32> = (0..projections.len() as u32).collect();
     order.sort_by_key(|at| {
         let projected = &projections[*at as usize];
@@ -84,7 +86,7 @@ pub(super) fn trace(context: &AnalysisContext<'_>) -> Table {
         .plain("Lvl", |at| {
             u32::from(nesting.level[projected(at).range as usize])
         })
-        .plain("NumChild", |at| projected(at).children)
+        .plain("NumChild", |at| children[*at as usize])
         .plain("RangeId", |at| number(projected(at).range))
         .plain("ParentId", |at| {
             let parent = nesting.parent[projected(at).range as usize];
@@ -92,9 +94,9 @@ pub(super) fn trace(context: &AnalysisContext<'_>) -> Table {
         })
         .plain("RangeStack", |at| {
             let stack = nesting.stack(projected(at).range).into_iter();
-            stack
-                .map(|range| format!(":{}", number(range)))
-                .collect::<String>()
+            stack.fold(String::new(), |text, range| {
+                format!("{text}:{}", number(range))
+            })
         })
         .build()
 }
