@@ -19,8 +19,6 @@ pub(crate) struct Nesting {
     pub order: Vec<u32>,
     /// For each range of the capture the shortest that it is in on its thread, or [`NO_RANGE`].
     pub parent: Vec<u32>,
-    /// For each range of the capture the number of ranges that it is in.
-    pub level: Vec<u16>,
 }
 
 impl Nesting {
@@ -35,7 +33,6 @@ impl Nesting {
             (range.thread, range.start, Reverse(range.end), range.row)
         });
         let mut parent = vec![NO_RANGE; ranges.len()];
-        let mut level: Vec<u16> = vec![0; ranges.len()];
         let mut open: Vec<u32> = Vec::new();
         let mut thread = None;
         for at in &order {
@@ -44,34 +41,19 @@ impl Nesting {
                 open.clear();
             }
             open.retain(|other| ranges[*other as usize].end >= range.start);
-            let around = open
-                .iter()
-                .rev()
-                .filter(|other| ranges[**other as usize].end >= range.end)
-                .min_by_key(|other| ranges[**other as usize].duration());
-            if let Some(around) = around {
-                parent[*at as usize] = *around;
-                level[*at as usize] = level[*around as usize].saturating_add(1);
-            }
+            let around = open.iter().rev();
+            let around = around.filter(|other| ranges[**other as usize].end >= range.end);
+            let around = around.min_by_key(|other| ranges[**other as usize].duration());
+            parent[*at as usize] = around.copied().unwrap_or(NO_RANGE);
             open.push(*at);
         }
-        Self {
-            order,
-            parent,
-            level,
-        }
+        Self { order, parent }
     }
 
-    /// The range and all that it is in, the outermost first.
-    pub(crate) fn stack(&self, range: u32) -> Vec<u32> {
-        let mut stack = vec![range];
-        let mut at = self.parent[range as usize];
-        while at != NO_RANGE {
-            stack.push(at);
-            at = self.parent[at as usize];
-        }
-        stack.reverse();
-        stack
+    /// The ranges that a range is in, the innermost first.
+    pub(crate) fn around(&self, range: u32) -> impl Iterator<Item = u32> {
+        let parent = |at: &u32| Some(self.parent[*at as usize]).filter(|at| *at != NO_RANGE);
+        std::iter::successors(parent(&range), parent)
     }
 }
 
@@ -158,10 +140,10 @@ pub(crate) fn project(
 /// Number of projected ranges directly inside of each. Operations of a child are also its parent's, so the parent is projected.
 pub(crate) fn children(nesting: &Nesting, projections: &[Projected]) -> Vec<u32> {
     let mut children = vec![0; projections.len()];
-    let parents = projections
+    for parent in projections
         .iter()
-        .map(|it| nesting.parent[it.range as usize]);
-    for parent in parents.filter(|parent| *parent != NO_RANGE) {
+        .filter_map(|it| nesting.around(it.range).next())
+    {
         if let Ok(at) = projections.binary_search_by_key(&parent, |it| it.range) {
             children[at] += 1;
         }

@@ -14,7 +14,7 @@ const POINTS: usize = 600;
 /// Maximum number of rows of a timeline.
 const MAX_TRACKS: usize = 160;
 /// Maximum nesting depth of displayed ranges.
-const MAX_DEPTH: u16 = 4;
+const MAX_DEPTH: usize = 4;
 
 /// Plot data of one report. Times are in ns from `start`.
 #[derive(Debug, Serialize)]
@@ -147,7 +147,7 @@ impl Plot {
 }
 
 /// What a row of a thread is: thread, kind and depth.
-type RowKey = (u16, TrackKind, u16);
+type RowKey = (u16, TrackKind, usize);
 
 /// Rows by thread, kind and depth.
 struct ThreadRows {
@@ -192,7 +192,7 @@ fn thread_tracks(
     let projected = projections.iter();
     let projected = projected.map(|it| (it.range, TrackKind::Projected, it.start, it.end));
     for (at, kind, start, end) in ranges.chain(projected) {
-        let level = nesting.level[at as usize];
+        let level = nesting.around(at).take(MAX_DEPTH).count();
         if level < MAX_DEPTH {
             let range = &capture.ranges[at as usize];
             let label = labels.number((range.name, range.source));

@@ -84,12 +84,18 @@ pub(crate) fn busy_times(capture: &Capture) -> Vec<BusyTimes> {
 }
 
 pub(super) fn gaps(context: &AnalysisContext<'_>) -> Table {
-    let gaps = context.busy.iter().flat_map(|busy| {
-        let pairs = busy.times.windows(2);
-        pairs.map(move |pair| (pair[1].0 - pair[0].1, pair[0].1, busy))
+    // As numbers of the GPU and of the work after the gap: there are millions of them.
+    let gaps = (0_u32..).zip(&context.busy).flat_map(|(gpu, busy)| {
+        let after = 1..busy.times.len() as u32;
+        after.map(move |after| (gpu, after))
     });
-    let mut found: Vec<(i64, i64, &BusyTimes)> = gaps.collect();
-    found.sort_by_key(|(duration, start, _)| (Reverse(*duration), *start));
+    let mut found: Vec<(u32, u32)> = gaps.collect();
+    let gap = |(gpu, after): &(u32, u32)| {
+        let busy = &context.busy[*gpu as usize];
+        let start = busy.times[*after as usize - 1].1;
+        (busy.times[*after as usize].0 - start, start, busy)
+    };
+    found.sort_by_key(|it| (Reverse(gap(it).0), gap(it).1));
     let mut number = 0_u64;
     Table::of("gpu_gaps", "Idle times of a GPU", &found)
         .limit(context.rows)
@@ -97,10 +103,10 @@ pub(super) fn gaps(context: &AnalysisContext<'_>) -> Table {
             number += 1;
             number
         })
-        .ns("Duration", |(duration, ..)| *duration)
-        .ns("Start", |(_, start, _)| *start)
-        .plain("PID", |(.., busy)| busy.process)
-        .plain("Device ID", |(.., busy)| busy.device)
+        .ns("Duration", |it| gap(it).0)
+        .ns("Start", |it| gap(it).1)
+        .plain("PID", |it| gap(it).2.process)
+        .plain("Device ID", |it| gap(it).2.device)
         .build()
 }
 

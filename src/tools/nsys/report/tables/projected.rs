@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::super::capture::Name;
-use super::super::gpu_projection::{NO_RANGE, children};
+use super::super::gpu_projection::children;
 use super::super::summary_stats::SummaryStats;
 use super::super::table::Table;
 use super::pace;
@@ -32,7 +32,7 @@ pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
         let totals = totals.entry(key(projected.range)).or_default();
         totals.range_ns += capture.ranges[projected.range as usize].duration();
         totals.operations += u64::from(projected.operations);
-        totals.levels += u64::from(context.nesting.level[projected.range as usize]);
+        totals.levels += context.nesting.around(projected.range).count() as u64;
         totals.children += u64::from(children);
     }
     let times = projections.iter();
@@ -83,19 +83,19 @@ pub(super) fn trace(context: &AnalysisContext<'_>) -> Table {
         .plain("PID", |at| thread(at).process())
         .plain("TID", |at| thread(at).number())
         .plain("NumGPUOps", |at| projected(at).operations)
-        .plain("Lvl", |at| {
-            u32::from(nesting.level[projected(at).range as usize])
-        })
+        .plain("Lvl", |at| nesting.around(projected(at).range).count())
         .plain("NumChild", |at| children[*at as usize])
         .plain("RangeId", |at| number(projected(at).range))
         .plain("ParentId", |at| {
-            let parent = nesting.parent[projected(at).range as usize];
-            (parent != NO_RANGE).then(|| number(parent))
+            nesting.around(projected(at).range).next().map(number)
         })
         .plain("RangeStack", |at| {
-            let stack = nesting.stack(projected(at).range).into_iter();
-            stack.fold(String::new(), |text, range| {
-                format!("{text}:{}", number(range))
+            let range = projected(at).range;
+            let mut stack = vec![range];
+            stack.extend(nesting.around(range));
+            let numbers = stack.iter().rev();
+            numbers.fold(String::new(), |text, range| {
+                format!("{text}:{}", number(*range))
             })
         })
         .build()
