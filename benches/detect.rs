@@ -91,28 +91,11 @@ fn decoding(criterion: &mut Criterion) {
 }
 
 fn tensors(criterion: &mut Criterion) {
+    #[rustfmt::skip]
     let cases = [
-        (
-            "416×312 as is",
-            Size::new(416, 416),
-            Size::new(480, 360),
-            [0.0; 3],
-            [1.0; 3],
-        ),
-        (
-            "640×360 as is",
-            Size::new(640, 640),
-            Size::new(1920, 1080),
-            [0.0; 3],
-            [1.0; 3],
-        ),
-        (
-            "416×312 normalized",
-            Size::new(416, 416),
-            Size::new(480, 360),
-            [123.7, 116.3, 103.5],
-            [0.017; 3],
-        ),
+        ("416×312 as is", Size::new(416, 416), Size::new(480, 360), [0.0; 3], [1.0; 3]),
+        ("640×360 as is", Size::new(640, 640), Size::new(1920, 1080), [0.0; 3], [1.0; 3]),
+        ("416×312 normalized", Size::new(416, 416), Size::new(480, 360), [123.7, 116.3, 103.5], [0.017; 3]),
     ];
     for (name, size, source, mean, scale) in cases {
         let spec = InputSpec {

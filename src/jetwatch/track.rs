@@ -409,22 +409,10 @@ mod tests {
         #[rustfmt::skip]
         let cases = [
             ("--detections b.txt", "--out is given 1 times and --detections 2 times, expected one for each sequence"),
-            (
-                "--metrics a.gt --metrics b.gt",
-                "--metrics is given 2 times and --detections 1 times, expected one for each sequence",
-            ),
-            (
-                "--metrics a.gt --detections - --metrics - --out b",
-                "standard input is given 2 times, expected once; use files for the others",
-            ),
-            (
-                "--detections b.txt --metrics a.gt --metrics b.gt --out -",
-                "standard output can hold the tracks of one sequence and no metrics; use files for the tracks",
-            ),
-            (
-                "--tracker sort --tentative-score 0.5",
-                "--tentative-score and --tentative-min-iou need --tracker bytetrack or ocsort",
-            ),
+            ("--metrics a.gt --metrics b.gt", "--metrics is given 2 times and --detections 1 times, expected one for each sequence"),
+            ("--metrics a.gt --detections - --metrics - --out b", "standard input is given 2 times, expected once; use files for the others"),
+            ("--detections b.txt --metrics a.gt --metrics b.gt --out -", "standard output can hold the tracks of one sequence and no metrics; use files for the tracks"),
+            ("--tracker sort --tentative-score 0.5", "--tentative-score and --tentative-min-iou need --tracker bytetrack or ocsort"),
             ("--tracker bytetrack --momentum-weight 0.5", "--momentum-weight and --recovery-min-iou need --tracker ocsort"),
         ];
         for (options, wanted) in cases {

@@ -364,27 +364,14 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
             get("/api/activity?from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&parts=288"),
             often,
         ));
-        for (path, input, stream, clients) in [
+        #[rustfmt::skip]
+        let cases = [
             ("/api/live", "48 streams", "/api/live".to_owned(), 48),
-            (
-                "/api/pictures",
-                "48 streams of 64 names",
-                format!("/api/pictures?marks=1&{names}"),
-                48,
-            ),
-            (
-                "/api/sources/{}/mjpeg",
-                "48 streams",
-                "/api/sources/gate/mjpeg".to_owned(),
-                48,
-            ),
-            (
-                "/api/sources/{}/stream.mp4",
-                "8 streams",
-                "/api/sources/gate/stream.mp4".to_owned(),
-                8,
-            ),
-        ] {
+            ("/api/pictures", "48 streams of 64 names", format!("/api/pictures?marks=1&{names}"), 48),
+            ("/api/sources/{}/mjpeg", "48 streams", "/api/sources/gate/mjpeg".to_owned(), 48),
+            ("/api/sources/{}/stream.mp4", "8 streams", "/api/sources/gate/stream.mp4".to_owned(), 8),
+        ];
+        for (path, input, stream, clients) in cases {
             rows.push(row(
                 &format!("GET {path}"),
                 input,
@@ -392,38 +379,15 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
                 [clients, 1],
             ));
         }
-        for (path, input, request, times) in [
-            (
-                "/api/sources/{}/picture.jpg",
-                plain,
-                "/api/sources/gate/picture.jpg".to_owned(),
-                2,
-            ),
-            (
-                "/api/sources/{}/rules",
-                plain,
-                "/api/sources/gate/rules".to_owned(),
-                8,
-            ),
-            (
-                "/api/media/{}/snapshot.jpg",
-                plain,
-                media(&self.snapshot, "snapshot.jpg"),
-                8,
-            ),
-            (
-                "/api/sources/{}/export.mp4",
-                "an hour",
-                format!("/api/sources/gate/export.mp4?{hour}"),
-                1,
-            ),
-            (
-                "/api/media/{}/clip.mp4",
-                "the whole clip",
-                media(&self.clip, "clip.mp4"),
-                8,
-            ),
-        ] {
+        #[rustfmt::skip]
+        let cases = [
+            ("/api/sources/{}/picture.jpg", plain, "/api/sources/gate/picture.jpg".to_owned(), 2),
+            ("/api/sources/{}/rules", plain, "/api/sources/gate/rules".to_owned(), 8),
+            ("/api/media/{}/snapshot.jpg", plain, media(&self.snapshot, "snapshot.jpg"), 8),
+            ("/api/sources/{}/export.mp4", "an hour", format!("/api/sources/gate/export.mp4?{hour}"), 1),
+            ("/api/media/{}/clip.mp4", "the whole clip", media(&self.clip, "clip.mp4"), 8),
+        ];
+        for (path, input, request, times) in cases {
             rows.push(row(
                 &format!("GET {path}"),
                 input,
@@ -438,60 +402,20 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
         let share =
             fill(&json!({"path": format!("media/{}/clip.mp4", self.clip), "hours": 1}).to_string());
         let pin_path = media(&self.clip, "pin");
-        for (path, input, request, body, session, times) in [
-            (
-                "/api/login",
-                "64 KiB, wrong",
-                "/api/login",
-                attempt.as_str(),
-                9,
-                4,
-            ),
-            (
-                "/api/first-user",
-                "64 KiB, wrong",
-                "/api/first-user",
-                &first,
-                9,
-                4,
-            ),
-            (
-                "/api/password",
-                "64 KiB, wrong",
-                "/api/password",
-                &change,
-                1,
-                2,
-            ),
+        #[rustfmt::skip]
+        let cases = [
+            ("/api/login", "64 KiB, wrong", "/api/login", attempt.as_str(), 9, 4),
+            ("/api/first-user", "64 KiB, wrong", "/api/first-user", &first, 9, 4),
+            ("/api/password", "64 KiB, wrong", "/api/password", &change, 1, 2),
             ("/api/media/{}/pin", "64 KiB", &pin_path, &pin, 0, 8),
-            (
-                "/api/objects/reviewed",
-                "1000 objects, 64 KiB",
-                "/api/objects/reviewed",
-                &marks,
-                0,
-                8,
-            ),
-            (
-                "/api/doctor",
-                "started again and again",
-                "/api/doctor",
-                "",
-                0,
-                8,
-            ),
-            (
-                "/api/cameras",
-                "64 KiB, started again and again",
-                "/api/cameras",
-                &search,
-                0,
-                8,
-            ),
+            ("/api/objects/reviewed", "1000 objects, 64 KiB", "/api/objects/reviewed", &marks, 0, 8),
+            ("/api/doctor", "started again and again", "/api/doctor", "", 0, 8),
+            ("/api/cameras", "64 KiB, started again and again", "/api/cameras", &search, 0, 8),
             ("/api/share", "64 KiB", "/api/share", &share, 0, 8),
             ("/api/share/revoke", plain, "/api/share/revoke", "", 0, 8),
             ("/api/reload", plain, "/api/reload", "", 0, 8),
-        ] {
+        ];
+        for (path, input, request, body, session, times) in cases {
             let request = self.request("POST", request, body, session);
             rows.push(row(
                 &format!("POST {path}"),

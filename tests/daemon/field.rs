@@ -40,142 +40,48 @@ fn rtsp_cameras_with_faults_deliver_whole_frames_without_a_reconnect() {
     let stream = bright_stream(folder.path(), 4, FPS);
     let strict = Fault::CountsRequests(6 * SECOND);
     let counts_options = Fault::CountsOptions(6 * SECOND);
+    #[rustfmt::skip]
     let cases: &[(&str, &[Fault])] = &[
-        (
-            "mediamtx#2908 janus-gateway#693: counts requests",
-            &[strict],
-        ),
-        (
-            "retina#133: refuses them with 400",
-            &[strict, Fault::Parameter(400)],
-        ),
-        (
-            "mediamtx#842: refuses them with 405",
-            &[strict, Fault::Parameter(405)],
-        ),
-        (
-            "thingino-firmware#490: refuses them with 454",
-            &[strict, Fault::Parameter(454)],
-        ),
-        (
-            "mediamtx#1066: refuses them with 551",
-            &[strict, Fault::Parameter(551)],
-        ),
-        (
-            "go2rtc#2409: does not answer them",
-            &[Fault::ParameterSilent],
-        ),
-        (
-            "go2rtc#2409: does not answer them, and counts requests",
-            &[Fault::CountsRequests(8 * SECOND), Fault::ParameterSilent],
-        ),
-        (
-            "SharpRTSP#63 janus-gateway#1407: refuses them with 501, and counts OPTIONS only",
-            &[counts_options, Fault::Parameter(501)],
-        ),
-        (
-            "the same with 405",
-            &[counts_options, Fault::Parameter(405)],
-        ),
-        (
-            "the same with 454",
-            &[counts_options, Fault::Parameter(454)],
-        ),
-        (
-            "does not answer them, and counts OPTIONS only",
-            &[Fault::CountsOptions(8 * SECOND), Fault::ParameterSilent],
-        ),
+        ("mediamtx#2908 janus-gateway#693: counts requests", &[strict]),
+        ("retina#133: refuses them with 400", &[strict, Fault::Parameter(400)]),
+        ("mediamtx#842: refuses them with 405", &[strict, Fault::Parameter(405)]),
+        ("thingino-firmware#490: refuses them with 454", &[strict, Fault::Parameter(454)]),
+        ("mediamtx#1066: refuses them with 551", &[strict, Fault::Parameter(551)]),
+        ("go2rtc#2409: does not answer them", &[Fault::ParameterSilent]),
+        ("go2rtc#2409: does not answer them, and counts requests", &[Fault::CountsRequests(8 * SECOND), Fault::ParameterSilent]),
+        ("SharpRTSP#63 janus-gateway#1407: refuses them with 501, and counts OPTIONS only", &[counts_options, Fault::Parameter(501)]),
+        ("the same with 405", &[counts_options, Fault::Parameter(405)]),
+        ("the same with 454", &[counts_options, Fault::Parameter(454)]),
+        ("does not answer them, and counts OPTIONS only", &[Fault::CountsOptions(8 * SECOND), Fault::ParameterSilent]),
         ("answers them, and counts OPTIONS only", &[counts_options]),
-        (
-            "go2rtc#2409: counts GET_PARAMETER only",
-            &[Fault::CountsParameter(6 * SECOND)],
-        ),
-        (
-            "html5_rtsp_player#73: the same, and does not offer it",
-            &[Fault::CountsParameter(6 * SECOND), Fault::NoParameter],
-        ),
-        (
-            "SharpRTSP#63: closes at the first",
-            &[Fault::ParameterCloses],
-        ),
-        (
-            "retina#133: answers have the number of the request before",
-            &[strict, Fault::WrongNumber],
-        ),
-        (
-            "gortsplib#437: a blank follows the number",
-            &[strict, Fault::BlankAfterNumber],
-        ),
-        (
-            "gortsplib#549: sends ANNOUNCE after PLAY",
-            &[strict, Fault::Announces],
-        ),
-        (
-            "retina#46: packets come before the answer to PLAY",
-            &[Fault::EarlyPackets],
-        ),
-        (
-            "mediamtx#840: the session is named by the answer to PLAY",
-            &[strict, Fault::LateSession],
-        ),
-        (
-            "gortsplib#653: bytes between the packets",
-            &[Fault::StrayBytes],
-        ),
+        ("go2rtc#2409: counts GET_PARAMETER only", &[Fault::CountsParameter(6 * SECOND)]),
+        ("html5_rtsp_player#73: the same, and does not offer it", &[Fault::CountsParameter(6 * SECOND), Fault::NoParameter]),
+        ("SharpRTSP#63: closes at the first", &[Fault::ParameterCloses]),
+        ("retina#133: answers have the number of the request before", &[strict, Fault::WrongNumber]),
+        ("gortsplib#437: a blank follows the number", &[strict, Fault::BlankAfterNumber]),
+        ("gortsplib#549: sends ANNOUNCE after PLAY", &[strict, Fault::Announces]),
+        ("retina#46: packets come before the answer to PLAY", &[Fault::EarlyPackets]),
+        ("mediamtx#840: the session is named by the answer to PLAY", &[strict, Fault::LateSession]),
+        ("gortsplib#653: bytes between the packets", &[Fault::StrayBytes]),
         ("mediamtx#842: does not offer them", &[Fault::NoParameter]),
-        (
-            "mediamtx#842: does not offer them, and counts requests",
-            &[strict, Fault::NoParameter],
-        ),
-        (
-            "gortsplib#687 retina#79: new SSRC with each keyframe",
-            &[Fault::NewSource],
-        ),
-        (
-            "RtspClientSharp#98 gortsplib#65: new payload type",
-            &[Fault::NewPayloadType],
-        ),
-        (
-            "media-stream-library-js#646: an address with parameters",
-            &[
-                Fault::DescriptionHeaders(
-                    "Content-Base: rtsp://HOST/1?mode=Live&seek=0/\r\nContent-Type: application/sdp\r\n",
-                ),
-                Fault::Control("track1", "/1?mode=Live&seek=0/track1"),
-            ],
-        ),
-        (
-            "SharpRTSP#126: each log-in is refused after a while",
-            &[strict, Fault::Sha256, Fault::NewNonces],
-        ),
-        (
-            "OvenMediaEngine#1936 janus-gateway#1922: lines end with a line feed",
-            &[strict, Fault::LineFeeds],
-        ),
-        (
-            "androidx/media#1225 sipsorcery#608: extensions and padding",
-            &[Fault::ExtendedPackets],
-        ),
+        ("mediamtx#842: does not offer them, and counts requests", &[strict, Fault::NoParameter]),
+        ("gortsplib#687 retina#79: new SSRC with each keyframe", &[Fault::NewSource]),
+        ("RtspClientSharp#98 gortsplib#65: new payload type", &[Fault::NewPayloadType]),
+        ("media-stream-library-js#646: an address with parameters", &[
+            Fault::DescriptionHeaders("Content-Base: rtsp://HOST/1?mode=Live&seek=0/\r\nContent-Type: application/sdp\r\n"),
+            Fault::Control("track1", "/1?mode=Live&seek=0/track1"),
+        ]),
+        ("SharpRTSP#126: each log-in is refused after a while", &[strict, Fault::Sha256, Fault::NewNonces]),
+        ("OvenMediaEngine#1936 janus-gateway#1922: lines end with a line feed", &[strict, Fault::LineFeeds]),
+        ("androidx/media#1225 sipsorcery#608: extensions and padding", &[Fault::ExtendedPackets]),
         ("gortsplib#480: stream starts over", &[Fault::Restarts]),
         ("frigate#6922: time jumps back", &[Fault::Jump(-30)]),
         ("frigate#6922: time jumps forward", &[Fault::Jump(3600)]),
-        (
-            "thingino-firmware#640: time stands still",
-            &[Fault::StandingTime],
-        ),
-        (
-            "ha-video-vision#120: packets are lost",
-            &[Fault::Lost(FPS as usize / 2)],
-        ),
+        ("thingino-firmware#640: time stands still", &[Fault::StandingTime]),
+        ("ha-video-vision#120: packets are lost", &[Fault::Lost(FPS as usize / 2)]),
         ("mediamtx#1019: empty packets", &[Fault::EmptyPackets]),
-        (
-            "motion#1104 RTSPtoWeb#315: first image after 7 s",
-            &[Fault::Late(7 * SECOND)],
-        ),
-        (
-            "mediamtx#2304: no parameter sets described",
-            &[Fault::NoParameterSets],
-        ),
+        ("motion#1104 RTSPtoWeb#315: first image after 7 s", &[Fault::Late(7 * SECOND)]),
+        ("mediamtx#2304: no parameter sets described", &[Fault::NoParameterSets]),
         ("mediamtx#1327: joined in mid-stream", &[Fault::Live]),
     ];
     check_sessions(cases, &stream, RtspTransport::Tcp, None);
@@ -187,32 +93,15 @@ fn cameras_over_tls_are_kept_alive() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let stream = bright_stream(folder.path(), 4, FPS);
     let certificate = certificate(folder.path(), "camera", "IP:127.0.0.1", None);
+    #[rustfmt::skip]
     let cases: &[(&str, &[Fault])] = &[
-        (
-            "counts requests",
-            &[Fault::CountsRequests(6 * SECOND), Fault::Parameter(405)],
-        ),
-        (
-            "refuses GET_PARAMETER with 501, and counts OPTIONS only",
-            &[Fault::CountsOptions(6 * SECOND), Fault::Parameter(501)],
-        ),
-        (
-            "does not answer it, and counts OPTIONS only",
-            &[Fault::CountsOptions(8 * SECOND), Fault::ParameterSilent],
-        ),
-        (
-            "answers it, and counts OPTIONS only",
-            &[Fault::CountsOptions(6 * SECOND)],
-        ),
+        ("counts requests", &[Fault::CountsRequests(6 * SECOND), Fault::Parameter(405)]),
+        ("refuses GET_PARAMETER with 501, and counts OPTIONS only", &[Fault::CountsOptions(6 * SECOND), Fault::Parameter(501)]),
+        ("does not answer it, and counts OPTIONS only", &[Fault::CountsOptions(8 * SECOND), Fault::ParameterSilent]),
+        ("answers it, and counts OPTIONS only", &[Fault::CountsOptions(6 * SECOND)]),
         ("closes at the first", &[Fault::ParameterCloses]),
-        (
-            "mediamtx#5236: wants rtsps:// in each request",
-            &[Fault::WantsTls],
-        ),
-        (
-            "does not offer it, and counts requests",
-            &[Fault::CountsRequests(6 * SECOND), Fault::NoParameter],
-        ),
+        ("mediamtx#5236: wants rtsps:// in each request", &[Fault::WantsTls]),
+        ("does not offer it, and counts requests", &[Fault::CountsRequests(6 * SECOND), Fault::NoParameter]),
     ];
     check_sessions(cases, &stream, RtspTransport::Tcp, Some(&certificate));
 }
@@ -226,44 +115,17 @@ fn streams_over_udp_are_kept_alive() {
         Fault::CountsRequests(6 * SECOND),
         Fault::CountsOptions(6 * SECOND),
     );
+    #[rustfmt::skip]
     let cases: &[(&str, &[Fault])] = &[
         ("counts requests", &[Fault::UdpOnly, strict]),
-        (
-            "refuses GET_PARAMETER with 405",
-            &[Fault::UdpOnly, strict, Fault::Parameter(405)],
-        ),
-        (
-            "counts OPTIONS only, and refuses it with 405",
-            &[Fault::UdpOnly, counts_options, Fault::Parameter(405)],
-        ),
-        (
-            "the same with 454",
-            &[Fault::UdpOnly, counts_options, Fault::Parameter(454)],
-        ),
-        (
-            "the same with 501",
-            &[Fault::UdpOnly, counts_options, Fault::Parameter(501)],
-        ),
-        (
-            "counts OPTIONS only, and does not answer it",
-            &[
-                Fault::UdpOnly,
-                Fault::CountsOptions(8 * SECOND),
-                Fault::ParameterSilent,
-            ],
-        ),
-        (
-            "does not offer it, and counts requests",
-            &[Fault::UdpOnly, strict, Fault::NoParameter],
-        ),
-        (
-            "answers it, and counts OPTIONS only",
-            &[Fault::UdpOnly, counts_options],
-        ),
-        (
-            "closes at the first",
-            &[Fault::UdpOnly, Fault::ParameterCloses],
-        ),
+        ("refuses GET_PARAMETER with 405", &[Fault::UdpOnly, strict, Fault::Parameter(405)]),
+        ("counts OPTIONS only, and refuses it with 405", &[Fault::UdpOnly, counts_options, Fault::Parameter(405)]),
+        ("the same with 454", &[Fault::UdpOnly, counts_options, Fault::Parameter(454)]),
+        ("the same with 501", &[Fault::UdpOnly, counts_options, Fault::Parameter(501)]),
+        ("counts OPTIONS only, and does not answer it", &[Fault::UdpOnly, Fault::CountsOptions(8 * SECOND), Fault::ParameterSilent]),
+        ("does not offer it, and counts requests", &[Fault::UdpOnly, strict, Fault::NoParameter]),
+        ("answers it, and counts OPTIONS only", &[Fault::UdpOnly, counts_options]),
+        ("closes at the first", &[Fault::UdpOnly, Fault::ParameterCloses]),
     ];
     check_sessions(cases, &stream, RtspTransport::Udp, None);
 }
@@ -343,6 +205,7 @@ fn descriptions_that_are_not_as_they_should_be_are_read() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let stream = bright_stream(folder.path(), 4, FPS);
     let other = RtspCamera::start(&stream, &[]);
+    #[rustfmt::skip]
     let cases: &[(&str, Fault)] = &[
         (
             "go2rtc#2316: a port and an address that are none",
@@ -351,20 +214,8 @@ fn descriptions_that_are_not_as_they_should_be_are_read() {
                 "m=video -1353744643 RTP/AVP 96\r\nc=IN IP4 '&\u{fffd}\u{fffd}\r\n",
             )]),
         ),
-        (
-            "go2rtc#2245 go2rtc#679: three lines",
-            Fault::Description(&[(
-                "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=camera\r\nt=0 0\r\na=control:*\r\n",
-                "",
-            )]),
-        ),
-        (
-            "go2rtc#1278: media of a kind that is none",
-            Fault::Description(&[(
-                "a=control:track1\r\n",
-                "a=control:track1\r\nm=vana 0 RTP/AVP 107\r\na=control:track3\r\n",
-            )]),
-        ),
+        ("go2rtc#2245 go2rtc#679: three lines", Fault::Description(&[("v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=camera\r\nt=0 0\r\na=control:*\r\n", "")])),
+        ("go2rtc#1278: media of a kind that is none", Fault::Description(&[("a=control:track1\r\n", "a=control:track1\r\nm=vana 0 RTP/AVP 107\r\na=control:track3\r\n")])),
         (
             "go2rtc#1663: metadata, and lines that are cut",
             Fault::Description(&[(
@@ -379,81 +230,26 @@ fn descriptions_that_are_not_as_they_should_be_are_read() {
                 "a=control:track1\r\nm=application/MERCURY 0 RTP/AVP smart/1/90000\r\na=rtpmap:95 MERCURY/90000\r\na=control:track3\r\n",
             )]),
         ),
-        (
-            "mediamtx#2762: an origin without an address",
-            Fault::Description(&[(
-                "o=- 1 1 IN IP4 127.0.0.1",
-                "o=Channel1 3910280086 3910366486 IN IP4",
-            )]),
-        ),
-        (
-            "mediamtx#127: an origin with a blank in its name",
-            Fault::Description(&[("o=- 1 1 IN IP4", "o=RTSP Session 0 0 IN IP4")]),
-        ),
-        (
-            "mediamtx#2473: no name",
-            Fault::Description(&[("s=camera\r\n", "")]),
-        ),
-        (
-            "mediamtx#5033: a connection that is cut",
-            Fault::Description(&[("t=0 0\r\n", "c=IN \r\nt=0 0\r\n")]),
-        ),
-        (
-            "mediamtx#2348: parameter sets that are none",
-            Fault::Description(&[("sprop-parameter-sets=", "sprop-parameter-sets=AAAAAQ==,")]),
-        ),
-        (
-            "retina#9: no control address of the session",
-            Fault::Description(&[("a=control:*\r\n", "")]),
-        ),
-        (
-            "gortsplib#72: other channels than asked for",
-            Fault::Channels(Some(4)),
-        ),
+        ("mediamtx#2762: an origin without an address", Fault::Description(&[("o=- 1 1 IN IP4 127.0.0.1", "o=Channel1 3910280086 3910366486 IN IP4")])),
+        ("mediamtx#127: an origin with a blank in its name", Fault::Description(&[("o=- 1 1 IN IP4", "o=RTSP Session 0 0 IN IP4")])),
+        ("mediamtx#2473: no name", Fault::Description(&[("s=camera\r\n", "")])),
+        ("mediamtx#5033: a connection that is cut", Fault::Description(&[("t=0 0\r\n", "c=IN \r\nt=0 0\r\n")])),
+        ("mediamtx#2348: parameter sets that are none", Fault::Description(&[("sprop-parameter-sets=", "sprop-parameter-sets=AAAAAQ==,")])),
+        ("retina#9: no control address of the session", Fault::Description(&[("a=control:*\r\n", "")])),
+        ("gortsplib#72: other channels than asked for", Fault::Channels(Some(4))),
         ("gortsplib#142: no channels named", Fault::Channels(None)),
-        (
-            "kerberos-io/agent#105: parameter sets that are empty",
-            Fault::Description(&[("sprop-parameter-sets=", "sprop-parameter-sets=;more=")]),
-        ),
-        (
-            "mediamtx#5861: parameter sets in the description only",
-            Fault::DescribedSets,
-        ),
-        (
-            "janus-gateway#1869: a control address with parameters",
-            Fault::Control(
-                "rtsp://HOST/live/stream=1?videopsenabled=1",
-                "/live/stream=1?videopsenabled=1",
-            ),
-        ),
+        ("kerberos-io/agent#105: parameter sets that are empty", Fault::Description(&[("sprop-parameter-sets=", "sprop-parameter-sets=;more=")])),
+        ("mediamtx#5861: parameter sets in the description only", Fault::DescribedSets),
+        ("janus-gateway#1869: a control address with parameters", Fault::Control("rtsp://HOST/live/stream=1?videopsenabled=1", "/live/stream=1?videopsenabled=1")),
         ("mediamtx#368: a header without a value", Fault::EmptyHeader),
         ("ExoPlayer#9254: names a session", Fault::EarlySession),
         ("ZLMediaKit#1246: OPTIONS is forbidden", Fault::Options(403)),
-        (
-            "rtsp-simple-proxy#10: OPTIONS is not found",
-            Fault::Options(404),
-        ),
+        ("rtsp-simple-proxy#10: OPTIONS is not found", Fault::Options(404)),
         ("OPTIONS is not known", Fault::Options(501)),
-        (
-            "go2rtc#1881 mediamtx#150: moved to another port",
-            Fault::Moved(other.port()),
-        ),
-        (
-            "go2rtc#208: rtsp:// twice",
-            Fault::DescriptionHeaders(
-                "Content-Base: rtsp://rtsp://HOST/live/\r\nContent-Type: application/sdp\r\n",
-            ),
-        ),
-        (
-            "moonfire-nvr#356: no rtsp://",
-            Fault::DescriptionHeaders(
-                "Content-Base: HOST/live/\r\nContent-Type: application/sdp\r\n",
-            ),
-        ),
-        (
-            "moonfire-nvr#300: no type",
-            Fault::DescriptionHeaders("Content-Base: rtsp://HOST/live/\r\n"),
-        ),
+        ("go2rtc#1881 mediamtx#150: moved to another port", Fault::Moved(other.port())),
+        ("go2rtc#208: rtsp:// twice", Fault::DescriptionHeaders("Content-Base: rtsp://rtsp://HOST/live/\r\nContent-Type: application/sdp\r\n")),
+        ("moonfire-nvr#356: no rtsp://", Fault::DescriptionHeaders("Content-Base: HOST/live/\r\nContent-Type: application/sdp\r\n")),
+        ("moonfire-nvr#300: no type", Fault::DescriptionHeaders("Content-Base: rtsp://HOST/live/\r\n")),
     ];
     let running = cases.iter().map(|(what, fault)| {
         let camera = RtspCamera::start(&stream, &[*fault]);
@@ -479,23 +275,13 @@ fn descriptions_that_are_not_as_they_should_be_are_read() {
 fn refusals_of_rtsp_cameras_say_what_to_set() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let stream = bright_stream(folder.path(), 1, FPS);
-    for (thread, fault, wanted) in [
-        (
-            "RTSPtoWeb#249 frigate#1907",
-            Fault::UdpOnly,
-            "transport: udp",
-        ),
-        (
-            "webrtc-streamer#174",
-            Fault::Describe(453),
-            "serves no further client",
-        ),
-        (
-            "unifi-cam-proxy#340",
-            Fault::Describe(503),
-            "serves no further client",
-        ),
-    ] {
+    #[rustfmt::skip]
+    let cases = [
+        ("RTSPtoWeb#249 frigate#1907", Fault::UdpOnly, "transport: udp"),
+        ("webrtc-streamer#174", Fault::Describe(453), "serves no further client"),
+        ("unifi-cam-proxy#340", Fault::Describe(503), "serves no further client"),
+    ];
+    for (thread, fault, wanted) in cases {
         let camera = RtspCamera::start(&stream, &[fault]);
         let reason = first_reason(&config(rtsp(camera.uri(), None)));
         assert!(reason.contains(wanted), "{thread}: {reason}");
@@ -653,104 +439,26 @@ fn cameras_over_http_deliver_images_whatever_is_around_them() {
         let size = format!("{:x}\r\n", bytes.len());
         [size.as_bytes(), &bytes, b"\r\n"].concat()
     };
+    #[rustfmt::skip]
     let many = [
-        (
-            "Motion#807",
-            parts("frame"),
-            part(&format!("--frame\r\n{}", typed(length)), "\r\n"),
-        ),
-        (
-            "esp32cam#67: the boundary comes last",
-            parts("123"),
-            part(&typed(length), "\r\n--123\r\n"),
-        ),
-        (
-            "multipart-stream-rs#2: another boundary",
-            parts("\"--x\""),
-            part("----y\r\nContent-Type: image/jpeg\r\n\r\n", "\r\n"),
-        ),
-        (
-            "mjpeg-proxy#12: a blank within it",
-            blank,
-            part("--video boundary--\r\n\r\n", ""),
-        ),
-        (
-            "MissionPlanner#3603: a length that is wrong",
-            parts("f"),
-            part(&format!("--f\r\n{}", typed(length - 2)), "\r\n"),
-        ),
-        (
-            "sim-use#131: no multipart",
-            head("image/jpeg"),
-            part("", ""),
-        ),
-        (
-            "camera_proxy#5: no type",
-            no_type,
-            part("--b\r\n\r\n", "\r\n"),
-        ),
-        (
-            "go2rtc#545: other parts between",
-            parts("d"),
-            part(audio, "\r\n"),
-        ),
-        (
-            "node-mjpeg-test-server#1: other bytes between",
-            parts("f"),
-            part(&format!("--f\r\n{jpeg_type}"), "\r\n\r\n6b5\r\n"),
-        ),
-        (
-            "OctoPrint-Obico#151: a length that is larger",
-            parts("f"),
-            part(&format!("--f\r\n{}", typed(length + 300)), "\r\n"),
-        ),
-        (
-            "flutter_mjpeg#41: a length that is not a number",
-            parts("f"),
-            part(
-                "--f\r\nContent-Length: abc\r\nContent-Type: image/jpeg\r\n\r\n",
-                "\r\n",
-            ),
-        ),
-        (
-            "viseron#355: no line end behind the boundary",
-            parts("--jpgboundary"),
-            part(&format!("--jpgboundary{}", typed(length)), "\r\n"),
-        ),
-        (
-            "motioneye#733: no dashes before the boundary",
-            parts("f"),
-            part(&format!("f\r\n{}", typed(length)), "\r\n"),
-        ),
-        (
-            "line feeds alone",
-            parts("f"),
-            part(&format!("--f\r\n{}", typed(length)).replace('\r', ""), "\n"),
-        ),
-        (
-            "SimpleCV#93 Paparazzo.js#11: many headers, and a long one",
-            parts("f"),
-            part(many_headers, "\r\n"),
-        ),
-        (
-            "core#14960 cc-fw-tools#108: headers that are none",
-            broken_headers.to_owned(),
-            part(&format!("--f\r\n{}", typed(length)), "\r\n"),
-        ),
-        (
-            "esp32-camera#146: in chunks",
-            chunked.to_owned(),
-            chunk(part(&format!("--f\r\n{}", typed(length)), "\r\n")),
-        ),
-        (
-            "mjpg-streamer#100: cut images",
-            parts("f"),
-            [
-                part("--f\r\n\r\n", "\r\n--f\r\n\r\n"),
-                image[..length / 2].to_vec(),
-            ]
-            .concat(),
-        ),
+        ("Motion#807", parts("frame"), part(&format!("--frame\r\n{}", typed(length)), "\r\n")),
+        ("esp32cam#67: the boundary comes last", parts("123"), part(&typed(length), "\r\n--123\r\n")),
+        ("multipart-stream-rs#2: another boundary", parts("\"--x\""), part("----y\r\nContent-Type: image/jpeg\r\n\r\n", "\r\n")),
+        ("mjpeg-proxy#12: a blank within it", blank, part("--video boundary--\r\n\r\n", "")),
+        ("MissionPlanner#3603: a length that is wrong", parts("f"), part(&format!("--f\r\n{}", typed(length - 2)), "\r\n")),
+        ("sim-use#131: no multipart", head("image/jpeg"), part("", "")),
+        ("camera_proxy#5: no type", no_type, part("--b\r\n\r\n", "\r\n")),
+        ("go2rtc#545: other parts between", parts("d"), part(audio, "\r\n")),
+        ("node-mjpeg-test-server#1: other bytes between", parts("f"), part(&format!("--f\r\n{jpeg_type}"), "\r\n\r\n6b5\r\n")),
+        ("OctoPrint-Obico#151: a length that is larger", parts("f"), part(&format!("--f\r\n{}", typed(length + 300)), "\r\n")),
+        ("flutter_mjpeg#41: a length that is not a number", parts("f"), part("--f\r\nContent-Length: abc\r\nContent-Type: image/jpeg\r\n\r\n", "\r\n")),
+        ("viseron#355: no line end behind the boundary", parts("--jpgboundary"), part(&format!("--jpgboundary{}", typed(length)), "\r\n")),
+        ("motioneye#733: no dashes before the boundary", parts("f"), part(&format!("f\r\n{}", typed(length)), "\r\n")),
+        ("line feeds alone", parts("f"), part(&format!("--f\r\n{}", typed(length)).replace('\r', ""), "\n")),
+        ("SimpleCV#93 Paparazzo.js#11: many headers, and a long one", parts("f"), part(many_headers, "\r\n")),
+        ("core#14960 cc-fw-tools#108: headers that are none", broken_headers.to_owned(), part(&format!("--f\r\n{}", typed(length)), "\r\n")),
+        ("esp32-camera#146: in chunks", chunked.to_owned(), chunk(part(&format!("--f\r\n{}", typed(length)), "\r\n"))),
+        ("mjpg-streamer#100: cut images", parts("f"), [part("--f\r\n\r\n", "\r\n--f\r\n\r\n"), image[..length / 2].to_vec()] .concat()),
     ];
     let mut cases = many
         .map(|(what, head, piece)| (what, head, vec![piece; 400]))
@@ -804,16 +512,13 @@ fn answers_over_http_that_are_no_video_are_told() {
         .concat();
         200
     ];
-    for (thread, head, pieces, wanted) in [
+    #[rustfmt::skip]
+    let cases = [
         ("motioneye#1281", not_found, vec![], "404"),
         ("frigate#5927", refused, vec![], "check user and password"),
-        (
-            "go2rtc#676",
-            head("multipart/x-mixed-replace; boundary=x"),
-            parts,
-            "no JPEG image",
-        ),
-    ] {
+        ("go2rtc#676", head("multipart/x-mixed-replace; boundary=x"), parts, "no JPEG image"),
+    ];
+    for (thread, head, pieces, wanted) in cases {
         let address = serve_http(vec![(head, pieces)]);
         let reason = first_reason(&config(http(address, Some(("admin", "p@ss")))));
         assert!(reason.contains(wanted), "{thread}: {reason}");

@@ -206,22 +206,11 @@ fn broker_that_lacks_something_gets_all_events_without_it() {
     let says_9b = |_: &Publish| Answer::Close(b"\xe0\x01\x9b".to_vec());
     let closes = |_: &Publish| Answer::Close(Vec::new());
     let acks_9a = |publish: &Publish| Answer::Bytes(puback(publish, ReasonCode(0x9a)));
+    #[rustfmt::skip]
     let cases = [
-        (
-            "emqx#2607",
-            refuses(retained, b"\x20\x03\0\x9a\0"),
-            no_retain,
-        ),
-        (
-            "mosquitto#1827 aws-iot-device-sdk-python-v2#113 chirpstack-mqtt-forwarder#59",
-            refuses(retained, b""),
-            no_retain,
-        ),
-        (
-            "mosquitto-auth-plug#13",
-            refuses(will, b"\x20\x03\0\x87\0"),
-            all,
-        ),
+        ("emqx#2607", refuses(retained, b"\x20\x03\0\x9a\0"), no_retain),
+        ("mosquitto#1827 aws-iot-device-sdk-python-v2#113 chirpstack-mqtt-forwarder#59", refuses(retained, b""), no_retain),
+        ("mosquitto-auth-plug#13", refuses(will, b"\x20\x03\0\x87\0"), all),
         ("emqx#2167", refuses(will, b"\x20\x02\0\x01"), v311),
         ("minimq#137", has(b"\x25\0", retains, says_9a), no_retain),
         ("zigbee2mqtt#4948", has(b"", retains, closes), no_retain),
@@ -231,11 +220,7 @@ fn broker_that_lacks_something_gets_all_events_without_it() {
         ("emqx-rel#323", is_silent_on_5, v311),
         ("ministack#1398", refuses(is_5, b"\x20\x02\0\0"), v311),
         ("emqx#135 vernemq#1883 NanoNNG#1624", sends, all),
-        (
-            "nanomq#1531 nanomq#1667: properties of a CONNECT",
-            has(b"\x17\x01\x1a\0\x01r", |_| false, closes),
-            all,
-        ),
+        ("nanomq#1531 nanomq#1667: properties of a CONNECT", has(b"\x17\x01\x1a\0\x01r", |_| false, closes), all),
         ("emqx#18919 full at first", is_full, all),
     ];
     std::thread::scope(|scope| {
@@ -482,46 +467,17 @@ fn mosquitto_with_each_limit_gets_every_event_and_check_says_what_is_missing() {
     let small: &[&str] = &["takes packets of 5000 bytes at most"];
     // Lines of its configuration; parts of what `check` says is missing and denied; what is dropped.
     type Case<'c> = (&'c str, Lines, &'c [&'c str], &'c [&'c str], u64);
+    #[rustfmt::skip]
     let cases: [Case<'_>; 12] = [
         ("no limit", line(""), &[], &[], 0),
-        (
-            "mosquitto#265",
-            line("message_size_limit 5000"),
-            &[],
-            &[],
-            1,
-        ),
-        (
-            "emqx#2607",
-            line("retain_available false"),
-            no_retain,
-            &[],
-            0,
-        ),
+        ("mosquitto#265", line("message_size_limit 5000"), &[], &[], 1),
+        ("emqx#2607", line("retain_available false"), no_retain, &[], 0),
         ("HASS.Agent#105", line("max_qos 0"), no_acks, &[], 0),
-        (
-            "mosquitto#1822",
-            line("max_inflight_messages 1"),
-            &[],
-            &[],
-            0,
-        ),
+        ("mosquitto#1822", line("max_inflight_messages 1"), &[], &[], 0),
         ("paho.mqtt.c#1421", line("max_keepalive 10"), &[], &[], 0),
         ("large packets", line("max_packet_size 5000"), small, &[], 1),
-        (
-            "mosquitto#229",
-            acl(no_publish),
-            &[],
-            &["to jetwatch/dev/check/"],
-            1,
-        ),
-        (
-            "tsun-gen3-proxy#75: without Home Assistant's topics",
-            acl("topic jetwatch/#\n"),
-            &[],
-            &["publish entities of Home Assistant (homeassistant/device/jetwatch"],
-            0,
-        ),
+        ("mosquitto#229", acl(no_publish), &[], &["to jetwatch/dev/check/"], 1),
+        ("tsun-gen3-proxy#75: without Home Assistant's topics", acl("topic jetwatch/#\n"), &[], &["publish entities of Home Assistant (homeassistant/device/jetwatch"], 0),
         (
             "without counts and pictures",
             acl(
@@ -532,20 +488,8 @@ fn mosquitto_with_each_limit_gets_every_event_and_check_says_what_is_missing() {
             &["/counts/check: "],
             1,
         ),
-        (
-            "events alone",
-            acl("topic jetwatch/dev/+/events\ntopic write jetwatch/dev/+/snapshots/#\n"),
-            &[],
-            &["publish analytics events ("],
-            0,
-        ),
-        (
-            "reading",
-            acl("topic write jetwatch/#\ntopic write homeassistant/#\n"),
-            &[],
-            &["does not deliver it"],
-            0,
-        ),
+        ("events alone", acl("topic jetwatch/dev/+/events\ntopic write jetwatch/dev/+/snapshots/#\n"), &[], &["publish analytics events ("], 0),
+        ("reading", acl("topic write jetwatch/#\ntopic write homeassistant/#\n"), &[], &["does not deliver it"], 0),
     ];
     for (name, lines, missing, denied, dropped) in cases {
         let broker = Mosquitto::with_config(|folder| {

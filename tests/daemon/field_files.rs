@@ -68,93 +68,39 @@ fn every_frame_that_ffmpeg_shows_is_delivered() {
     let pieces = "-movflags frag_keyframe+empty_moov+default_base_moof";
     let colors = |format: &str| as_drawn(&format!("-pix_fmt {format} {x264}"));
     let test = |picture: &str| format!("-f lavfi -i testsrc2=s={picture}");
-    for (thread, name, recipe) in [
-        (
-            "fiftyone#8410 rerun#8029",
-            "edit.mp4",
-            format!("-ss 0.2 {plain} -c copy"),
-        ),
-        (
-            "fiftyone#8410",
-            "edit2.mp4",
-            format!("-ss 0.6 {plain} -c copy -avoid_negative_ts 0"),
-        ),
+    #[rustfmt::skip]
+    let cases = [
+        ("fiftyone#8410 rerun#8029", "edit.mp4", format!("-ss 0.2 {plain} -c copy")),
+        ("fiftyone#8410", "edit2.mp4", format!("-ss 0.6 {plain} -c copy -avoid_negative_ts 0")),
         ("PySceneDetect#168 Kinovea#154", "vfr.mp4", with_gap.clone()),
         ("PySceneDetect#168", "vfr.mkv", with_gap),
         ("motioneye#1765", "fields.mp4", as_drawn(&fields)),
         ("NVEnc#492", "gray.mp4", colors("gray")),
         ("NVEnc#492", "444.mp4", colors("yuv444p")),
         ("NVEnc#492", "422.mkv", colors("yuv422p10le")),
-        (
-            "jetson-ffmpeg#128",
-            "odd.mp4",
-            test(&format!("406x154:r=25:d=1 {x264}")),
-        ),
+        ("jetson-ffmpeg#128", "odd.mp4", test(&format!("406x154:r=25:d=1 {x264}"))),
         ("go2rtc#916", "camera.flv", copy("")),
         ("tsduck#975", "camera.ts", copy("")),
-        (
-            "mediamtx#622 hls.js#483: the clock of 33 bits wraps",
-            "wraps.ts",
-            copy("-output_ts_offset 95441 -f mpegts"),
-        ),
-        (
-            "ExoPlayer#1488 untrunc#101: packets of 192 bytes",
-            "camcorder.mts",
-            copy("-mpegts_m2ts_mode 1 -f mpegts"),
-        ),
-        (
-            "bluecherry-client#285: neither length nor index",
-            "pipe.mkv",
-            copy("-f matroska -live 1"),
-        ),
+        ("mediamtx#622 hls.js#483: the clock of 33 bits wraps", "wraps.ts", copy("-output_ts_offset 95441 -f mpegts")),
+        ("ExoPlayer#1488 untrunc#101: packets of 192 bytes", "camcorder.mts", copy("-mpegts_m2ts_mode 1 -f mpegts")),
+        ("bluecherry-client#285: neither length nor index", "pipe.mkv", copy("-f matroska -live 1")),
         ("untrunc#17", "pieces.mp4", copy(pieces)),
-        (
-            "motioneye#1765",
-            "camera.avi",
-            as_drawn("-c:v mjpeg -pix_fmt yuvj422p"),
-        ),
-        (
-            "untrunc#17",
-            "phone.3gp",
-            test("176x144:r=15:d=2 -c:v h263"),
-        ),
-        (
-            "NVEnc#492",
-            "vp9.webm",
-            test("160x90:r=25:d=1 -c:v libvpx-vp9 -cpu-used 8"),
-        ),
-        (
-            "nvidia-vaapi-driver#170",
-            "alpha9.webm",
-            test("160x90:r=25:d=1,format=yuva420p -c:v libvpx-vp9 -cpu-used 8"),
-        ),
-        (
-            "nvidia-vaapi-driver#170",
-            "alpha8.webm",
-            test("160x90:r=25:d=1,format=yuva420p -c:v libvpx -cpu-used 8 -auto-alt-ref 0"),
-        ),
-        (
-            "dusty-nv/jetson-utils#66",
-            "camera.mjpeg",
-            as_drawn("-c:v mjpeg -pix_fmt yuvj420p"),
-        ),
+        ("motioneye#1765", "camera.avi", as_drawn("-c:v mjpeg -pix_fmt yuvj422p")),
+        ("untrunc#17", "phone.3gp", test("176x144:r=15:d=2 -c:v h263")),
+        ("NVEnc#492", "vp9.webm", test("160x90:r=25:d=1 -c:v libvpx-vp9 -cpu-used 8")),
+        ("nvidia-vaapi-driver#170", "alpha9.webm", test("160x90:r=25:d=1,format=yuva420p -c:v libvpx-vp9 -cpu-used 8")),
+        ("nvidia-vaapi-driver#170", "alpha8.webm", test("160x90:r=25:d=1,format=yuva420p -c:v libvpx -cpu-used 8 -auto-alt-ref 0")),
+        ("dusty-nv/jetson-utils#66", "camera.mjpeg", as_drawn("-c:v mjpeg -pix_fmt yuvj420p")),
         ("retina#62", "camera.h264", copy("-bsf:v h264_mp4toannexb")),
         ("HandBrake#439: an empty index", "empty.avi", copy("")),
         ("openshot-qt#2917: no index", "none.avi", copy("")),
         ("mux.js#165: joined in the middle", "late.ts", copy("")),
         ("ExoPlayer#8678: the time jumps", "jump.ts", copy("")),
         ("other bytes between packets", "stray.ts", copy("")),
-        (
-            "mp4box.js#360: no duration",
-            "length.mp4",
-            copy(&format!("{pieces}+separate_moof")),
-        ),
-        (
-            "a fragment for each frame",
-            "every.mp4",
-            copy("-movflags frag_every_frame+empty_moov"),
-        ),
-    ] {
+        ("mp4box.js#360: no duration", "length.mp4", copy(&format!("{pieces}+separate_moof"))),
+        ("a fragment for each frame", "every.mp4", copy("-movflags frag_every_frame+empty_moov")),
+    ];
+    for (thread, name, recipe) in cases {
         let path = folder.path().join(name);
         ffmpeg(&recipe, &path);
         damage(&path);
@@ -278,20 +224,14 @@ fn images_with_pixels_that_are_not_square_keep_their_shape() {
 #[test]
 fn files_that_are_not_seekable_start_over() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for (name, arguments, frames) in [
+    #[rustfmt::skip]
+    let cases = [
         ("camera.mjpeg", "-frames:v 7 -pix_fmt yuvj420p", 20),
         ("still.jpg", "-frames:v 1 -pix_fmt yuvj420p", 5),
-        (
-            "pipe.mkv",
-            "-frames:v 7 -c:v libx264 -pix_fmt yuv420p -live 1",
-            20,
-        ),
-        (
-            "camera.h264",
-            "-frames:v 7 -c:v libx264 -pix_fmt yuv420p",
-            20,
-        ),
-    ] {
+        ("pipe.mkv", "-frames:v 7 -c:v libx264 -pix_fmt yuv420p -live 1", 20),
+        ("camera.h264", "-frames:v 7 -c:v libx264 -pix_fmt yuv420p", 20),
+    ];
+    for (name, arguments, frames) in cases {
         let path = folder.path().join(name);
         ffmpeg(
             &format!("-f lavfi -i testsrc2=s=320x180:r=25 {arguments}"),
@@ -335,17 +275,16 @@ fn files_that_cannot_be_played_say_why() {
     );
     // LAVFilters#326, ffmpy#47: its packets have other contents, which are not read.
     std::fs::write(path("camera.dav"), b"DHAV\xfd\0\0\0").expect("written");
-    for (name, wanted) in [
+    #[rustfmt::skip]
+    let cases = [
         ("cut.mp4", "its index (moov) is missing; record it again"),
         ("sound.mp4", "shorter than a fifth of an MP4 file"),
         ("moving.gif", "convert it with: ffmpeg"),
-        (
-            "camera.dav",
-            "Dahua (DAV); convert it with: ffmpeg -i RECORDING -c:v copy",
-        ),
+        ("camera.dav", "Dahua (DAV); convert it with: ffmpeg -i RECORDING -c:v copy"),
         ("still.bmp", "BMP pictures; convert it"),
         ("still.tiff", "TIFF pictures; convert it"),
-    ] {
+    ];
+    for (name, wanted) in cases {
         let error = failure_of(&file(&path(name))).to_string();
         assert!(error.contains(wanted), "{name}: {error}");
     }

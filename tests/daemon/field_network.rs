@@ -52,27 +52,10 @@ fn https_cameras_with_an_own_authority_or_none_deliver_frames() {
     let signed = certificate(folder, "signed", "IP:127.0.0.1", Some("authority"));
     let own = certificate(folder, "own", "IP:127.0.0.1", None);
     // (threads, certificate, authorities to trust, paths)
+    #[rustfmt::skip]
     let cases: [(&str, &Certificate, &Path, &[&str]); 2] = [
-        (
-            "motioneyeos#626",
-            &signed,
-            &authority.certificate,
-            &[
-                "still",
-                "mjpeg",
-                "ts",
-                "digest/mjpeg",
-                "redirect/basic/still",
-                "hls",
-                "redirect/digest/hls",
-            ],
-        ),
-        (
-            "double-take#598 hikvision_next#230",
-            &own,
-            &own.certificate,
-            &["still", "mjpeg"],
-        ),
+        ("motioneyeos#626", &signed, &authority.certificate, &["still", "mjpeg", "ts", "digest/mjpeg", "redirect/basic/still", "hls", "redirect/digest/hls"]),
+        ("double-take#598 hikvision_next#230", &own, &own.certificate, &["still", "mjpeg"]),
     ];
     for (threads, certificate, trusted, paths) in cases {
         let camera = HttpCamera::start(folder, Some(&certificate.with_key));
@@ -107,53 +90,15 @@ fn https_cameras_that_are_not_trusted_say_what_to_set() {
     let plain = HttpCamera::start(folder, None);
     let to_tls = |address: String| address.replace("http://", "https://");
     // (thread, address, ca_file, what the reason says)
+    #[rustfmt::skip]
     let cases: [(&str, String, Option<PathBuf>, &[&str]); 7] = [
-        (
-            "hikvision_next#230",
-            secure.uri("still"),
-            None,
-            &[
-                "not trusted (unknown-ca)",
-                "set ca_file",
-                "openssl s_client",
-            ],
-        ),
-        (
-            "defogger#9",
-            named.uri("still"),
-            Some(foreign.certificate.clone()),
-            &["not trusted (bad-identity)", "/etc/hosts"],
-        ),
-        (
-            "another authority",
-            secure.uri("still"),
-            Some(foreign.certificate),
-            &["unknown-ca", "set ca_file"],
-        ),
-        (
-            "a file without a certificate",
-            secure.uri("still"),
-            Some(empty),
-            &["ca_file: cannot use", "it has no certificate"],
-        ),
-        (
-            "no such file",
-            secure.uri("still"),
-            Some(folder.join("none.pem")),
-            &["ca_file: cannot use", "No such file"],
-        ),
-        (
-            "motionpie#292: no TLS at this port",
-            to_tls(plain.uri("still")),
-            None,
-            &["TLS", "https:// there or http://"],
-        ),
-        (
-            "nothing listens",
-            "https://127.0.0.1:9/still".to_owned(),
-            None,
-            &["Connection refused", "check the address"],
-        ),
+        ("hikvision_next#230", secure.uri("still"), None, &["not trusted (unknown-ca)", "set ca_file", "openssl s_client"]),
+        ("defogger#9", named.uri("still"), Some(foreign.certificate.clone()), &["not trusted (bad-identity)", "/etc/hosts"]),
+        ("another authority", secure.uri("still"), Some(foreign.certificate), &["unknown-ca", "set ca_file"]),
+        ("a file without a certificate", secure.uri("still"), Some(empty), &["ca_file: cannot use", "it has no certificate"]),
+        ("no such file", secure.uri("still"), Some(folder.join("none.pem")), &["ca_file: cannot use", "No such file"]),
+        ("motionpie#292: no TLS at this port", to_tls(plain.uri("still")), None, &["TLS", "https:// there or http://"]),
+        ("nothing listens", "https://127.0.0.1:9/still".to_owned(), None, &["Connection refused", "check the address"]),
     ];
     for (what, location, ca_file, wanted) in cases {
         let mut source = source(location, None);
@@ -169,11 +114,9 @@ fn https_cameras_that_are_not_trusted_say_what_to_set() {
 fn log_ins_over_http_are_done_and_refusals_are_not_repeated() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let camera = HttpCamera::start(folder.path(), None);
+    #[rustfmt::skip]
     let cases = [
-        (
-            "zoneminder#30 OctoPrint#4931 homebridge-camera-ffmpeg#1453",
-            "digest/still",
-        ),
+        ("zoneminder#30 OctoPrint#4931 homebridge-camera-ffmpeg#1453", "digest/still"),
         ("plugin.video.surveillanceroom#13", "digest/mjpeg"),
         ("scrypted#891", "basic/still"),
         ("a redirect to a log-in", "redirect/digest/mjpeg"),
@@ -187,19 +130,10 @@ fn log_ins_over_http_are_done_and_refusals_are_not_repeated() {
     for (what, collector) in started {
         check_frames(collector, what);
     }
+    #[rustfmt::skip]
     let cases = [
-        (
-            "IpCamera#11: a wrong password",
-            "digest/still",
-            Some(("admin", "wrong")),
-            2,
-        ),
-        (
-            "a wrong password, Basic",
-            "basic/mjpeg",
-            Some(("admin", "wrong")),
-            2,
-        ),
+        ("IpCamera#11: a wrong password", "digest/still", Some(("admin", "wrong")), 2),
+        ("a wrong password, Basic", "basic/mjpeg", Some(("admin", "wrong")), 2),
         ("none", "digest/mjpeg", None, 1),
     ];
     let camera = HttpCamera::start(folder.path(), None);
@@ -387,19 +321,11 @@ fn refusals_of_streams_say_what_to_check() {
             "videotestsrc is-live=true ! x264enc ! mpegtsmux ! srtsink uri=srt://127.0.0.1:{port}?mode=listener&passphrase=hunter2-hunter2"
         ),
     );
+    #[rustfmt::skip]
     let cases = [
-        (
-            format!("srt://127.0.0.1:{port}?passphrase=another-secret"),
-            "check passphrase=",
-        ),
-        (
-            format!("srt://127.0.0.1:{port}?passphrase=short"),
-            "10 to 79 characters",
-        ),
-        (
-            "rtmp://127.0.0.1:9/live/camera".to_owned(),
-            "check that it is reachable",
-        ),
+        (format!("srt://127.0.0.1:{port}?passphrase=another-secret"), "check passphrase="),
+        (format!("srt://127.0.0.1:{port}?passphrase=short"), "10 to 79 characters"),
+        ("rtmp://127.0.0.1:9/live/camera".to_owned(), "check that it is reachable"),
     ];
     for (uri, wanted) in cases {
         let collector = Collector::start(&config(SourceUri::Stream(uri.clone())), usize::MAX);

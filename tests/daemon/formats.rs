@@ -388,19 +388,15 @@ fn frigate_alerts_follow_the_labels_and_zones_of_the_configuration() {
             .map(|event| event["after"]["max_severity"].clone())
             .collect()
     };
-    for (reviews, wanted) in [
+    #[rustfmt::skip]
+    let cases = [
         ("", json!(["alert", "alert"])),
         ("alert_labels: [vehicle]", json!(["detection", "alert"])),
         ("alert_zones: [road]", json!(["detection", "detection"])),
-        (
-            "alert_zones: [road], alert_requires_zone: false",
-            json!(["alert", "alert"]),
-        ),
-        (
-            "alert_zones: [road], detection_labels: [car]",
-            json!([null, "detection"]),
-        ),
-    ] {
+        ("alert_zones: [road], alert_requires_zone: false", json!(["alert", "alert"])),
+        ("alert_zones: [road], detection_labels: [car]", json!([null, "detection"])),
+    ];
+    for (reviews, wanted) in cases {
         assert_eq!(json!(severities(reviews)), wanted, "{reviews}");
     }
 }

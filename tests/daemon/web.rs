@@ -438,18 +438,16 @@ fn users_are_added_and_listed_by_the_program() {
     };
     let added = user(&["add", "anna", "--role", "operator"], "a long password\n");
     assert!(added.status.success(), "{}", stderr(&added));
-    for (arguments, input, wanted) in [
+    #[rustfmt::skip]
+    let cases = [
         (vec!["add", "anna"], "a long password\n", "already"),
         (vec!["add", "bert"], "short\n", "too short"),
         (vec!["add", "bert"], "", "no password was given"),
         (vec!["add", "b/rt"], "a long password\n", "no name"),
-        (
-            vec!["password", "carl"],
-            "a long password\n",
-            "there is no user",
-        ),
+        (vec!["password", "carl"], "a long password\n", "there is no user"),
         (vec!["remove", "carl"], "", "there is no user"),
-    ] {
+    ];
+    for (arguments, input, wanted) in cases {
         let refused = user(&arguments, input);
         assert!(!refused.status.success(), "{arguments:?}");
         let text = stderr(&refused);

@@ -280,13 +280,7 @@ fn requests_that_two_servers_would_read_differently_are_refused() {
     let hidden = format!("GET /api/support HTTP/1.1\r\n{host}{session}\r\n");
     #[rustfmt::skip]
     let cases = [
-        (
-            "two lengths",
-            format!(
-                "POST /api/login HTTP/1.1\r\n{host}Content-Length: 0\r\nContent-Length: {}\r\n\r\n{hidden}",
-                hidden.len()
-            ),
-        ),
+        ("two lengths", format!("POST /api/login HTTP/1.1\r\n{host}Content-Length: 0\r\nContent-Length: {}\r\n\r\n{hidden}", hidden.len())),
         ("a length that is none", format!("POST /api/login HTTP/1.1\r\n{host}Content-Length: +5\r\n\r\nhello")),
         ("an unknown coding", format!("POST /api/login HTTP/1.1\r\n{host}Transfer-Encoding: xchunked\r\n\r\n{hidden}")),
         ("a bad chunk", format!("POST /api/login HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\nzz\r\n{hidden}")),

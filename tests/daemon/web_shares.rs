@@ -35,14 +35,13 @@ fn share(address: SocketAddr, path: &str, session: &str) -> String {
 fn link_gives_its_item_without_a_log_in() {
     let (page, address, session) = page();
     assert!(!page.folder.path().join("share.key").exists());
-    for (path, content_type) in [
+    #[rustfmt::skip]
+    let cases = [
         (CLIP, "video/mp4"),
         ("media/clip-1/snapshot.jpg", "image/jpeg"),
-        (
-            "sources/gate/export.mp4?from=2026-01-01T00%3A00%3A00Z&to=2026-01-01T00%3A10%3A00Z",
-            "video/mp4",
-        ),
-    ] {
+        ("sources/gate/export.mp4?from=2026-01-01T00%3A00%3A00Z&to=2026-01-01T00%3A10%3A00Z", "video/mp4"),
+    ];
+    for (path, content_type) in cases {
         let link = share(address, path, &session);
         let answer = get(address, &link, "");
         assert_eq!(status(&answer), "200", "{answer}");
@@ -81,18 +80,17 @@ fn link_gives_nothing_else_and_failures_are_limited() {
     let pinned = post(address, &pin, r#"{"pinned": true}"#, "");
     assert_eq!(status(&pinned), "401", "{pinned}");
     let later = query.replace("until=1", "until=2");
-    for (changed, headers) in [
+    #[rustfmt::skip]
+    let cases = [
         (format!("/api/media/clip-2/clip.mp4?{query}"), ""),
         // A session does not make up for it.
-        (
-            format!("/api/media/clip-2/clip.mp4?{query}"),
-            session.as_str(),
-        ),
+        (format!("/api/media/clip-2/clip.mp4?{query}"), session.as_str()),
         (format!("/api/media/clip-1/snapshot.jpg?{query}"), ""),
         (format!("/api/{CLIP}?{later}"), ""),
         (format!("{link}0"), ""),
         (format!("{link}&download=1"), ""),
-    ] {
+    ];
+    for (changed, headers) in cases {
         let answer = get(address, &changed, headers);
         assert_eq!(status(&answer), "403", "{changed}: {answer}");
         assert_eq!(
@@ -142,27 +140,17 @@ fn link_ends_when_it_expires_and_when_all_are_revoked() {
 #[test]
 fn links_are_made_for_pictures_and_videos_and_seven_days_at_most() {
     let (_page, address, session) = page();
-    for (path, hours, reason) in [
+    #[rustfmt::skip]
+    let cases = [
         (CLIP, 0, "1 to 168 hours"),
         (CLIP, 169, "1 to 168 hours"),
         ("media", 1, "a picture, a clip or an export"),
-        (
-            "sources/gate/picture.jpg",
-            1,
-            "a picture, a clip or an export",
-        ),
-        (
-            "media/../users/clip.mp4",
-            1,
-            "a picture, a clip or an export",
-        ),
-        (
-            "media/clip-1/clip.mp4?a=\r\n",
-            1,
-            "a picture, a clip or an export",
-        ),
+        ("sources/gate/picture.jpg", 1, "a picture, a clip or an export"),
+        ("media/../users/clip.mp4", 1, "a picture, a clip or an export"),
+        ("media/clip-1/clip.mp4?a=\r\n", 1, "a picture, a clip or an export"),
         ("", 1, "a picture, a clip or an export"),
-    ] {
+    ];
+    for (path, hours, reason) in cases {
         let wanted = json!({"path": path, "hours": hours}).to_string();
         let answer = post(address, "/api/share", &wanted, &session);
         assert_eq!(status(&answer), "400", "{path} {hours}: {answer}");

@@ -266,15 +266,10 @@ fn modules_refer_to_lower_ones_only() {
 #[test]
 fn modules_that_refer_to_each_other_are_found() {
     let folder = tempfile::tempdir().expect("a temporary folder");
+    #[rustfmt::skip]
     let files = [
-        (
-            "lib.rs",
-            "mod a; mod b; mod c; pub use c::{Other, Named}; use a::One;",
-        ),
-        (
-            "a.rs",
-            "use super::b; fn f(_: crate::Unknown) {} mod tests { use crate::c::Other; }",
-        ),
+        ("lib.rs", "mod a; mod b; mod c; pub use c::{Other, Named}; use a::One;"),
+        ("a.rs", "use super::b; fn f(_: crate::Unknown) {} mod tests { use crate::c::Other; }"),
         ("b/mod.rs", "/// Not of crate::a.\nuse super::Named;"),
         ("b/inner.rs", "use super::super::a; use super::c;"),
         ("c.rs", "pub struct Named; pub struct Other;"),

@@ -78,13 +78,12 @@ fn motion_of_cameras_with_reported_peculiarities_is_followed() {
 
 #[test]
 fn cameras_that_report_no_motion_say_why() {
-    for (options, part) in [
+    #[rustfmt::skip]
+    let cases = [
         (json!({"no_events": true}), "reports no events"),
-        (
-            json!({"places": 0}),
-            "CreatePullPointSubscription is refused: no place",
-        ),
-    ] {
+        (json!({"places": 0}), "CreatePullPointSubscription is refused: no place"),
+    ];
+    for (options, part) in cases {
         let camera = OnvifCamera::start(&options);
         let error = open(&camera).err().expect("it was refused");
         assert_has!(error.to_string() => part);

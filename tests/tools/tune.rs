@@ -427,6 +427,7 @@ const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
 fn what_fails_leaves_the_settings_as_they_were() {
     const READ_ONLY: &str = "/sys/kernel/uevent_seqnum";
     type Fault = fn(&VirtualJetson);
+    #[rustfmt::skip]
     let cases: [(&str, Fault, &str, &str); 4] = [
         (
             "8",
@@ -438,12 +439,7 @@ fn what_fails_leaves_the_settings_as_they_were() {
             "nothing was changed: cannot write",
             "run it as root (sudo)",
         ),
-        (
-            "8",
-            |jetson| jetson.write("/double/fan_does_not_start", ""),
-            "fan_profile: `systemctl --job-mode=ignore-dependencies start",
-            "earlier changes were undone",
-        ),
+        ("8", |jetson| jetson.write("/double/fan_does_not_start", ""), "fan_profile: `systemctl --job-mode=ignore-dependencies start", "earlier changes were undone"),
         (
             "7",
             |jetson| jetson.write("/double/clocks_stop_at", "gpu\n"),

@@ -214,12 +214,9 @@ mod tests {
 
     #[test]
     fn invalid_overrides_are_reported() {
+        #[rustfmt::skip]
         let cases: [(&str, &str, &str); 6] = [
-            (
-                "detector.batchsize",
-                "4",
-                "did you mean `detector.batch_size`?",
-            ),
+            ("detector.batchsize", "4", "did you mean `detector.batch_size`?"),
             ("worker", "4", "did you mean `detector.workers`?"),
             ("xyz", "4", "unknown key"),
             ("user", "x", "several keys end so"),

@@ -207,10 +207,7 @@ mod tests {
             ("https://h/a?st=hunter2&x=1", "https://h/a?st=***"),
             ("https://h/a?sig=hunter2", "https://h/a?sig=***"),
             ("https://h/a?authkey=hunter2", "https://h/a?authkey=***"),
-            (
-                "https://h/a?X-Amz-Signature=hunter2",
-                "https://h/a?X-Amz-Signature=***",
-            ),
+            ("https://h/a?X-Amz-Signature=hunter2", "https://h/a?X-Amz-Signature=***"),
             ("https://h/a?x=1&k=hunter2", "https://h/a?x=1&k=***"),
             ("srt://h:7001?mode=caller&streamid=hunter2", "srt://h:7001?mode=caller&streamid=***"),
             ("rtmp://h:1935/live/hunter2", "rtmp://h:1935/***"),
@@ -251,22 +248,15 @@ mod tests {
 
     #[test]
     fn parameters_are_redacted_in_sentences() {
-        for (text, wanted) in [
+        #[rustfmt::skip]
+        let cases = [
             ("GET /a?x=1&k=hunter2 HTTP/1.1", "GET /a?x=1&k=***"),
             ("header: \"Cookie: hunter2\"", "header: \"Cookie:***"),
-            (
-                "mode=(int)1, streamid=(string)hunter2;",
-                "mode=(int)1, streamid=***",
-            ),
-            (
-                r"uri=(string)/a\?x\=1\&st\=hunter2",
-                r"uri=(string)/a\?x\=1\&st=***",
-            ),
-            (
-                "a key unit, pad@0x55, pass 1",
-                "a key unit, pad@0x55, pass 1",
-            ),
-        ] {
+            ("mode=(int)1, streamid=(string)hunter2;", "mode=(int)1, streamid=***"),
+            (r"uri=(string)/a\?x\=1\&st\=hunter2", r"uri=(string)/a\?x\=1\&st=***"),
+            ("a key unit, pad@0x55, pass 1", "a key unit, pad@0x55, pass 1"),
+        ];
+        for (text, wanted) in cases {
             assert_eq!(redact_parameters(text), wanted);
         }
     }

@@ -143,19 +143,18 @@ mod tests {
     #[test]
     fn figures_without_a_token_are_for_local_names_only() {
         let service = Service::new(None, Arc::new(|_, text: &mut String| text.push('x')));
-        for (host, expected) in [
+        #[rustfmt::skip]
+        let cases = [
             (None, StatusCode::OK),
             (Some("localhost:9273"), StatusCode::OK),
             (Some("127.0.0.1"), StatusCode::OK),
             (Some("[::1]:9273"), StatusCode::OK),
             (Some("::1"), StatusCode::OK),
             (Some("evil.example:9273"), StatusCode::MISDIRECTED_REQUEST),
-            (
-                Some("127.0.0.1.evil.example"),
-                StatusCode::MISDIRECTED_REQUEST,
-            ),
+            (Some("127.0.0.1.evil.example"), StatusCode::MISDIRECTED_REQUEST),
             (Some(""), StatusCode::MISDIRECTED_REQUEST),
-        ] {
+        ];
+        for (host, expected) in cases {
             let mut request = Request::builder().uri("/metrics");
             if let Some(host) = host {
                 request = request.header(HOST, host);

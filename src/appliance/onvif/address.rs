@@ -158,16 +158,15 @@ mod tests {
 
     #[test]
     fn what_people_type_becomes_the_address_of_the_device_service() {
-        for (typed, address) in [
+        #[rustfmt::skip]
+        let cases = [
             ("192.168.1.20", "http://192.168.1.20/onvif/device_service"),
-            (
-                "gate.local:8000 ",
-                "http://gate.local:8000/onvif/device_service",
-            ),
+            ("gate.local:8000 ", "http://gate.local:8000/onvif/device_service"),
             ("http://gate/", "http://gate/onvif/device_service"),
             ("https://gate/device", "https://gate/device"),
             ("fd00::5", "http://[fd00::5]/onvif/device_service"),
-        ] {
+        ];
+        for (typed, address) in cases {
             assert_eq!(device_service(typed).as_deref(), Ok(address));
         }
         for wrong in ["rtsp://gate/1", "", "http://", "a b", "user@"] {
@@ -179,44 +178,16 @@ mod tests {
     /// agsh/onvif 41 and 170, frigate 18352 (the camera's own address behind a router), Xiaomi-Dafang-Hacks 1752 (its loopback address).
     #[test]
     fn addresses_that_a_camera_gives_are_reached_from_here() {
-        for (given, asked, service, stream) in [
-            (
-                "http://10.0.0.5/media",
-                "http://10.0.0.5/device",
-                "http://10.0.0.5/media",
-                "http://10.0.0.5/media",
-            ),
-            (
-                "http://192.168.0.10:80/m",
-                "http://8.8.8.8:8001/d",
-                "http://8.8.8.8:8001/m",
-                "http://8.8.8.8:80/m",
-            ),
-            (
-                "http://127.0.0.1:8080/m",
-                "http://10.0.0.5/d",
-                "http://10.0.0.5:8080/m",
-                "http://10.0.0.5:8080/m",
-            ),
-            (
-                "rtsp://0.0.0.0:554/1?a=b&c",
-                "http://[fd00::5]:80/d",
-                "rtsp://[fd00::5]:554/1?a=b&c",
-                "rtsp://[fd00::5]:554/1?a=b&c",
-            ),
-            (
-                "rtsp://192.168.0.10/1",
-                "http://cam:8000/d",
-                "rtsp://cam:8000/1",
-                "rtsp://cam/1",
-            ),
-            (
-                "rtsp://media.example/1",
-                "http://10.0.0.5/d",
-                "rtsp://media.example/1",
-                "rtsp://media.example/1",
-            ),
-        ] {
+        #[rustfmt::skip]
+        let cases = [
+            ("http://10.0.0.5/media", "http://10.0.0.5/device", "http://10.0.0.5/media", "http://10.0.0.5/media"),
+            ("http://192.168.0.10:80/m", "http://8.8.8.8:8001/d", "http://8.8.8.8:8001/m", "http://8.8.8.8:80/m"),
+            ("http://127.0.0.1:8080/m", "http://10.0.0.5/d", "http://10.0.0.5:8080/m", "http://10.0.0.5:8080/m"),
+            ("rtsp://0.0.0.0:554/1?a=b&c", "http://[fd00::5]:80/d", "rtsp://[fd00::5]:554/1?a=b&c", "rtsp://[fd00::5]:554/1?a=b&c"),
+            ("rtsp://192.168.0.10/1", "http://cam:8000/d", "rtsp://cam:8000/1", "rtsp://cam/1"),
+            ("rtsp://media.example/1", "http://10.0.0.5/d", "rtsp://media.example/1", "rtsp://media.example/1"),
+        ];
+        for (given, asked, service, stream) in cases {
             assert_eq!(super::service(given, asked), service);
             assert_eq!(super::stream(given, asked, false), stream);
             assert_eq!(super::stream(given, asked, true), stream);
@@ -235,22 +206,14 @@ mod tests {
     #[test]
     fn the_address_in_the_network_of_the_answer_is_taken() {
         let sender = IpAddr::from([192, 168, 1, 20]);
-        for (announced, best) in [
-            (
-                &[
-                    "http://[fe80::1]/d",
-                    "http://169.254.3.4/d",
-                    "http://192.168.1.20/d",
-                ][..],
-                Some("http://192.168.1.20/d"),
-            ),
-            (
-                &["http://10.0.0.9:8080/d"],
-                Some("http://192.168.1.20:8080/d"),
-            ),
+        #[rustfmt::skip]
+        let cases = [
+            (&["http://[fe80::1]/d", "http://169.254.3.4/d", "http://192.168.1.20/d"][..], Some("http://192.168.1.20/d")),
+            (&["http://10.0.0.9:8080/d"], Some("http://192.168.1.20:8080/d")),
             (&["http://127.0.0.1/d"], Some("http://192.168.1.20/d")),
             (&["nothing"], None),
-        ] {
+        ];
+        for (announced, best) in cases {
             assert_eq!(best_of(announced, sender).as_deref(), best);
         }
     }

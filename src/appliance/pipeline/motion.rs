@@ -185,32 +185,14 @@ mod tests {
 
     #[test]
     fn onvif_has_the_host_and_the_login_of_its_source_where_it_has_no_others() {
-        for (uri, onvif, device, user) in [
-            (
-                "rtsp://cam:554/1?a=b",
-                "",
-                "http://cam/onvif/device_service",
-                "u",
-            ),
-            (
-                "rtsp://[fd00::5]:554/1",
-                "",
-                "http://[fd00::5]/onvif/device_service",
-                "u",
-            ),
-            (
-                "http://a/v.mjpg",
-                ", address: 'b:8000'",
-                "http://b:8000/onvif/device_service",
-                "u",
-            ),
-            (
-                "rtsp://cam/1",
-                ", user: o, password: q",
-                "http://cam/onvif/device_service",
-                "o",
-            ),
-        ] {
+        #[rustfmt::skip]
+        let cases = [
+            ("rtsp://cam:554/1?a=b", "", "http://cam/onvif/device_service", "u"),
+            ("rtsp://[fd00::5]:554/1", "", "http://[fd00::5]/onvif/device_service", "u"),
+            ("http://a/v.mjpg", ", address: 'b:8000'", "http://b:8000/onvif/device_service", "u"),
+            ("rtsp://cam/1", ", user: o, password: q", "http://cam/onvif/device_service", "o"),
+        ];
+        for (uri, onvif, device, user) in cases {
             let yaml = format!(
                 "sources: [{{name: a, uri: '{uri}', user: u, password: p, onvif: {{events: motion{onvif}}}}}]\ndetector: {{model: m}}\n"
             );

@@ -125,23 +125,12 @@ mod tests {
 
     #[test]
     fn both_l4t_release_formats_are_parsed() {
+        #[rustfmt::skip]
         let cases = [
-            (
-                "# R35 (release), REVISION: 4.1, GCID: 1, BOARD: t186ref, EABI: aarch64, DATE: Tue Aug  1 19:57:35 UTC 2023",
-                "35.4.1",
-                Some("5.1.2"),
-            ),
-            (
-                "# R36 (release), REVISION: 3.0, GCID: 1, BOARD: generic, EABI: aarch64\n# KERNEL_VARIANT: oot\nTARGET_USERSPACE_LIB_DIR=nvidia\n",
-                "36.3.0",
-                Some("6.0"),
-            ),
+            ("# R35 (release), REVISION: 4.1, GCID: 1, BOARD: t186ref, EABI: aarch64, DATE: Tue Aug  1 19:57:35 UTC 2023", "35.4.1", Some("5.1.2")),
+            ("# R36 (release), REVISION: 3.0, GCID: 1, BOARD: generic, EABI: aarch64\n# KERNEL_VARIANT: oot\nTARGET_USERSPACE_LIB_DIR=nvidia\n", "36.3.0", Some("6.0")),
             ("# R36 (release), REVISION: 9.9", "36.9.9", Some("6")),
-            (
-                "# R38 (release), REVISION: 4.0, GCID: 1, BOARD: generic, EABI: aarch64, DATE: Wed Dec 31 00:15:19 UTC 2025\n# KERNEL_VARIANT: oot\n",
-                "38.4.0",
-                Some("7.1"),
-            ),
+            ("# R38 (release), REVISION: 4.0, GCID: 1, BOARD: generic, EABI: aarch64, DATE: Wed Dec 31 00:15:19 UTC 2025\n# KERNEL_VARIANT: oot\n", "38.4.0", Some("7.1")),
             ("# R39 (release), REVISION: 2.0", "39.2.0", Some("7.2")),
             ("# R39 (release), REVISION: 3.1", "39.3.1", Some("7")),
             ("# R41 (release), REVISION: 2", "41.2.0", None),

@@ -438,21 +438,14 @@ mod tests {
     #[test]
     fn element_needs_its_property_and_value() {
         gst::init().expect("GStreamer starts");
+        #[rustfmt::skip]
         let cases = [
             ("videoscale", None, None),
             ("videoscale", Some(("add-borders", "true")), None),
             // Releases differ in upper and lower case.
             ("videoscale", Some(("method", "BILINEAR")), None),
-            (
-                "videoscale",
-                Some(("method", "VIC")),
-                Some("does not accept VIC"),
-            ),
-            (
-                "videoscale",
-                Some(("compute-hw", "VIC")),
-                Some("has no property compute-hw"),
-            ),
+            ("videoscale", Some(("method", "VIC")), Some("does not accept VIC")),
+            ("videoscale", Some(("compute-hw", "VIC")), Some("has no property compute-hw")),
             ("no-such-element", None, Some("is missing; install it with")),
         ];
         for (factory, setting, expected) in cases {

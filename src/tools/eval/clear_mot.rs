@@ -206,6 +206,7 @@ mod tests {
         };
         type Frames<'a> = &'a [(&'a [GroundTruthObject], &'a [Hypothesis])];
         // Expected: frames, objects, matches, misses, false positives, switches.
+        #[rustfmt::skip]
         let cases: [(&str, Frames, [u64; 6]); 6] = [
             (
                 "a miss, a false positive, a switch",
@@ -221,45 +222,11 @@ mod tests {
                 ],
                 [2, 4, 3, 1, 1, 1],
             ),
-            (
-                "an object keeps its track although another overlaps more",
-                &[
-                    (&still, &[track(7, 0.0)]),
-                    (&still, &[track(8, 0.0), track(7, 3.0)]),
-                ],
-                [2, 2, 2, 0, 1, 0],
-            ),
-            (
-                "a switch counts after a gap",
-                &[
-                    (&still, &[track(7, 0.0)]),
-                    (&still, &[]),
-                    (&still, &[track(8, 0.0)]),
-                    (&still, &[track(8, 0.0)]),
-                ],
-                [4, 4, 3, 1, 0, 1],
-            ),
-            (
-                "pairs have the greatest total overlap",
-                &[(
-                    &[object(1, 0.0), object(2, 3.0)],
-                    &[track(7, 2.0), track(8, 6.0)],
-                )],
-                [1, 2, 2, 0, 0, 0],
-            ),
-            (
-                "an ignored object is not required, and its track is not wrong",
-                &[(
-                    &[object(1, 0.0), hidden],
-                    &[track(7, 0.0), part, track(9, 300.0)],
-                )],
-                [1, 1, 1, 0, 1, 0],
-            ),
-            (
-                "other classes do not match",
-                &[(&still, &[other_class])],
-                [1, 1, 0, 1, 1, 0],
-            ),
+            ("an object keeps its track although another overlaps more", &[(&still, &[track(7, 0.0)]), (&still, &[track(8, 0.0), track(7, 3.0)])], [2, 2, 2, 0, 1, 0]),
+            ("a switch counts after a gap", &[(&still, &[track(7, 0.0)]), (&still, &[]), (&still, &[track(8, 0.0)]), (&still, &[track(8, 0.0)])], [4, 4, 3, 1, 0, 1]),
+            ("pairs have the greatest total overlap", &[(&[object(1, 0.0), object(2, 3.0)], &[track(7, 2.0), track(8, 6.0)])], [1, 2, 2, 0, 0, 0]),
+            ("an ignored object is not required, and its track is not wrong", &[(&[object(1, 0.0), hidden], &[track(7, 0.0), part, track(9, 300.0)])], [1, 1, 1, 0, 1, 0]),
+            ("other classes do not match", &[(&still, &[other_class])], [1, 1, 0, 1, 1, 0]),
         ];
         for (name, frames, expected) in cases {
             let found = counted(frames);

@@ -165,14 +165,13 @@ mod tests {
     fn missing_frames_are_empty_frames() {
         let seen = [at(1, 0.0), at(2, 0.0), at(3, 0.0)];
         // Two empty frames are within `max_lost_frames`, three are not, and millions take no time.
-        for (more, expected) in [
+        #[rustfmt::skip]
+        let cases = [
             (&[at(6, 0.0)][..], &[(6, 1, 0.0)][..]),
-            (
-                &[at(7, 0.0), at(8, 0.0), at(9, 0.0)],
-                &[(7, 2, 0.0), (8, 2, 0.0), (9, 2, 0.0)],
-            ),
+            (&[at(7, 0.0), at(8, 0.0), at(9, 0.0)], &[(7, 2, 0.0), (8, 2, 0.0), (9, 2, 0.0)]),
             (&[at(16_000_000, 0.0)], &[]),
-        ] {
+        ];
+        for (more, expected) in cases {
             let found = track(&[&seen, more].concat(), TentativeFrames::Restored);
             assert_eq!(found[3..], *expected);
         }

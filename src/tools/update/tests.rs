@@ -134,14 +134,7 @@ fn refusals_change_nothing() {
         (Fault::RefusesConfiguration, |_| (), "unknown key"),
         (Fault::Good, |machine| machine.is_refresh_refused = true, "not signed"),
         (Fault::Good, |machine| machine.running = None, "no daemon runs"),
-        (
-            Fault::Good,
-            |machine| {
-                machine.offer("jetwatch").remove(0);
-                machine.repack_works = false;
-            },
-            "no way back",
-        ),
+        (Fault::Good, |machine| { machine.offer("jetwatch").remove(0); machine.repack_works = false; }, "no way back"),
     ];
     for (fault, change, reason) in cases {
         let (_guard, folder) = folder();
@@ -172,13 +165,9 @@ fn lower_versions_are_never_installed() {
 
 #[test]
 fn models_are_installed_alone_or_with_the_program() {
+    #[rustfmt::skip]
     let machines = [
-        (
-            Machine::new(Fault::Good)
-                .with_model(Fault::Good)
-                .without_program(),
-            "1.0",
-        ),
+        (Machine::new(Fault::Good) .with_model(Fault::Good) .without_program(), "1.0"),
         (Machine::new(Fault::Good).with_model(Fault::Good), "1.1"),
     ];
     for (machine, program) in machines {
@@ -215,32 +204,13 @@ fn models_are_installed_alone_or_with_the_program() {
 
 #[test]
 fn models_that_miss_what_was_recorded_are_refused_or_rolled_back_with_the_program() {
+    #[rustfmt::skip]
     let faults = [
-        (
-            Fault::MissesDetections,
-            UpdateState::Refused,
-            "wrong recorded street",
-        ),
-        (
-            Fault::IsDamaged,
-            UpdateState::RolledBack,
-            "wrong recorded street",
-        ),
-        (
-            Fault::Crashes,
-            UpdateState::RolledBack,
-            "jetwatch.service has failed",
-        ),
-        (
-            Fault::IsSlow,
-            UpdateState::RolledBack,
-            "10.0 frames/s through the network, 20.0 before",
-        ),
-        (
-            Fault::LogsErrors,
-            UpdateState::RolledBack,
-            "errors/s in the log, 0.0 before",
-        ),
+        (Fault::MissesDetections, UpdateState::Refused, "wrong recorded street"),
+        (Fault::IsDamaged, UpdateState::RolledBack, "wrong recorded street"),
+        (Fault::Crashes, UpdateState::RolledBack, "jetwatch.service has failed"),
+        (Fault::IsSlow, UpdateState::RolledBack, "10.0 frames/s through the network, 20.0 before"),
+        (Fault::LogsErrors, UpdateState::RolledBack, "errors/s in the log, 0.0 before"),
     ];
     for (fault, state, reason) in faults {
         let both = Machine::new(Fault::Good).with_model(fault);

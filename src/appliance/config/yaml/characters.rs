@@ -111,14 +111,12 @@ mod tests {
 
     #[test]
     fn values_that_nobody_writes_on_purpose_are_found() {
-        for (text, wanted) in [
+        #[rustfmt::skip]
+        let cases = [
             ("“abc”", "quotes of printed text"),
             ("‘abc’", "quotes of printed text"),
             ("abc\u{a0}", "it holds a no-break space (U+00A0)"),
-            (
-                "\u{2009}abc",
-                "it holds a blank of another alphabet (U+2009)",
-            ),
+            ("\u{2009}abc", "it holds a blank of another alphabet (U+2009)"),
             ("a\u{200b}c", "it holds a character without width (U+200B)"),
             ("a\u{200d}c", "it holds a character without width (U+200D)"),
             ("rtsp://c/a\u{a0}b", "it holds a no-break space (U+00A0)"),
@@ -126,7 +124,8 @@ mod tests {
             ("می\u{200c}خواهم", ""),
             ("5″", ""),
             ("", ""),
-        ] {
+        ];
+        for (text, wanted) in cases {
             let found = mistake_in(text).map_or(String::new(), |(what, _)| what);
             assert_eq!(found, wanted, "{text:?}");
         }

@@ -409,20 +409,19 @@ mod tests {
 
         let integer = |text| read(text, |node| node.integer(1..=9, Unit::Milliseconds));
         assert_eq!(integer("9"), "9");
-        for (wrong, hint) in [
+        #[rustfmt::skip]
+        let cases = [
             ("0", ""),
             ("10", ""),
             ("1.5", ""),
             ("\"5\"", "; write it without quotes"),
             ("\"05\"", "; write it without the leading zero"),
-            (
-                "\"5 s\"",
-                "; write digits alone, without a unit or separators",
-            ),
+            ("\"5 s\"", "; write digits alone, without a unit or separators"),
             ("\"soon\"", ""),
             ("99999999999999999999", ""),
             ("[5]", ""),
-        ] {
+        ];
+        for (wrong, hint) in cases {
             let found = wrong.replace("[5]", "a list");
             let wanted = "expected a whole number of milliseconds from 1 to 9";
             assert_eq!(

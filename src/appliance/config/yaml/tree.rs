@@ -609,10 +609,7 @@ mod tests {
         let cases = [
             ("", "f.yaml: the file is empty"),
             ("# nothing but words\n", "f.yaml: the file is empty"),
-            (
-                "a: 1\n---\nb: 2\n",
-                "f.yaml:3: a second document; keep one document in the file: delete the line `---` before this one",
-            ),
+            ("a: 1\n---\nb: 2\n", "f.yaml:3: a second document; keep one document in the file: delete the line `---` before this one"),
             (
                 "a: &x 1\nb: *x\n",
                 "f.yaml:1: a: an anchor (`&`); write the value out where it is used; quote it if it begins with `&`\nf.yaml:2: b: an alias (`*`); write the value out",

@@ -388,13 +388,7 @@ mod tests {
                 },
                 "input `in` is laid out in vectors of 4 along axis 1 (CHW4), expected the linear layout",
             ),
-            (
-                |tensors| {
-                    tensors[1].format = 8;
-                    tensors[1].format_text = "HWC".to_owned();
-                },
-                "output `out` is laid out as HWC, expected the linear layout",
-            ),
+            (|tensors| { tensors[1].format = 8; tensors[1].format_text = "HWC".to_owned(); }, "output `out` is laid out as HWC, expected the linear layout"),
             (|tensors| tensors[1].data_type = DataType::Other(10), "output `out` is type 10, expected numbers of whole bytes"),
             (|tensors| tensors[1].shape[1] = -1, "output `out` is fp32 [-1, -1], expected no open axis but the batch"),
             (|tensors| tensors[0].profile = None, "input `in` is open, and there is no optimization profile"),

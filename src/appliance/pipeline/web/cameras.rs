@@ -412,20 +412,19 @@ mod tests {
             };
             assert_eq!(password, Some(Secret::Inline("${SECRET}".to_owned())));
         }
-        for (uri, reason) in [
+        #[rustfmt::skip]
+        let cases = [
             ("rtsp://admin:secret@10.0.0.5/1", "fields of their own"),
             ("/etc/passwd", "cameras of the network"),
             ("file:///etc/passwd", "cameras of the network"),
-            (
-                "launch:filesrc location=/etc/passwd",
-                "cameras of the network",
-            ),
+            ("launch:filesrc location=/etc/passwd", "cameras of the network"),
             ("images:/etc", "cameras of the network"),
             ("udp://0.0.0.0:5000", "cameras of the network"),
             ("v4l2:///dev/video0", "cameras of the network"),
             ("gopher://10.0.0.5/1", "expected"),
             ("rtsp://", "expected"),
-        ] {
+        ];
+        for (uri, reason) in cases {
             let error = source_of(&camera(uri)).expect_err(uri);
             assert!(error.contains(reason), "{uri}: {error}");
             assert!(!error.contains("secret"), "{error}");

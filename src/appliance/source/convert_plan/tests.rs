@@ -46,33 +46,18 @@ fn describe(plan: &ConvertPlan) -> String {
 
 #[test]
 fn the_vic_takes_one_step_or_two() {
+    #[rustfmt::skip]
     let cases = [
         ((1920, 1080), (416, 234), "VIC 416×234 BGRx"),
         // Exactly a factor of 16 is one step, one pixel more is two.
         ((6656, 3744), (416, 234), "VIC 416×234 BGRx"),
-        (
-            (6658, 3744),
-            (416, 234),
-            "VIC 1664×234 NV12 in NVMM > VIC 416×234 BGRx",
-        ),
-        (
-            (7680, 4320),
-            (416, 234),
-            "VIC 1788×1006 NV12 in NVMM > VIC 416×234 BGRx",
-        ),
+        ((6658, 3744), (416, 234), "VIC 1664×234 NV12 in NVMM > VIC 416×234 BGRx"),
+        ((7680, 4320), (416, 234), "VIC 1788×1006 NV12 in NVMM > VIC 416×234 BGRx"),
         // Only one side needs two steps.
-        (
-            (7680, 500),
-            (416, 27),
-            "VIC 1788×116 NV12 in NVMM > VIC 416×27 BGRx",
-        ),
+        ((7680, 500), (416, 27), "VIC 1788×116 NV12 in NVMM > VIC 416×27 BGRx"),
         // Enlarged: a small image for a large network.
         ((16, 16), (256, 256), "VIC 256×256 BGRx"),
-        (
-            (16, 16),
-            (258, 258),
-            "VIC 64×64 NV12 in NVMM > VIC 258×258 BGRx",
-        ),
+        ((16, 16), (258, 258), "VIC 64×64 NV12 in NVMM > VIC 258×258 BGRx"),
         ((416, 416), (416, 416), "VIC 416×416 BGRx"),
     ];
     for ((width, height), inner, expected) in cases {
@@ -169,20 +154,13 @@ fn every_size_is_within_limits_or_rejected() {
 #[test]
 fn what_the_vic_cannot_do_is_rejected_or_done_by_the_cpu() {
     let inner = Size::new(416, 234);
+    #[rustfmt::skip]
     let cases = [
         (system(1920, 1080, "RGB"), inner, "delivers RGB"),
         (system(1920, 1080, "Y41B"), inner, "delivers Y41B"),
         (system(15, 1080, "NV12"), inner, "the source has 15×1080"),
-        (
-            system(1920, 40, "NV12"),
-            Size::new(416, 9),
-            "network's image has 416×9",
-        ),
-        (
-            system(8192, 17, "NV12"),
-            Size::new(16, 16),
-            "more than two steps",
-        ),
+        (system(1920, 40, "NV12"), Size::new(416, 9), "network's image has 416×9"),
+        (system(8192, 17, "NV12"), Size::new(16, 16), "more than two steps"),
     ];
     for (from, inner, expected) in cases {
         let refused = plan_conversion(&from, inner, Scaling::Vic, &all(), Memory::System);

@@ -145,23 +145,14 @@ mod tests {
 
     #[test]
     fn nvdec_gets_only_supported_streams() {
+        #[rustfmt::skip]
         let cases = [
             ("video/x-h264", Some("4:2:0"), Some(8), None),
             ("video/x-h264", None, None, None),
-            (
-                "video/x-h264",
-                Some("4:2:2"),
-                Some(8),
-                Some("this is 4:2:2"),
-            ),
+            ("video/x-h264", Some("4:2:2"), Some(8), Some("this is 4:2:2")),
             ("video/x-h264", Some("4:2:0"), Some(10), Some("this has 10")),
             ("video/x-h265", Some("4:2:0"), Some(10), None),
-            (
-                "video/x-h265",
-                Some("4:4:4"),
-                Some(8),
-                Some("this is 4:4:4"),
-            ),
+            ("video/x-h265", Some("4:4:4"), Some(8), Some("this is 4:4:4")),
         ];
         // frigate#8377, frigate#5678: cameras with two lenses.
         let large = |media, width, height| {

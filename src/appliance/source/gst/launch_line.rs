@@ -265,24 +265,16 @@ mod tests {
 
     #[test]
     fn final_sinks_are_replaced_where_no_branch_is_open() {
+        #[rustfmt::skip]
         let cases = [
             ("a ! fakesink", "a ! capsfilter"),
-            (
-                "a ! b!fakesink sync=true name=x  async=false",
-                "a ! b!capsfilter name=x",
-            ),
+            ("a ! b!fakesink sync=true name=x  async=false", "a ! b!capsfilter name=x"),
             (
                 "d name=d ! queue ! autovideosink sync = false d. ! queue ! alsasink device=\"a b\"",
                 "d name=d ! queue ! capsfilter caps=video/x-raw(ANY) d. ! queue ! alsasink device=\"a b\"",
             ),
-            (
-                "a ! tee name=t t. ! queue ! glimagesink t. ! mux. t. ! fakesink",
-                "a ! tee name=t t. ! queue ! capsfilter caps=video/x-raw(ANY) t. ! mux. t. ! fakesink",
-            ),
-            (
-                "uridecodebin uri='file:///a ! b' ! video/x-raw,width=4!appsink max-buffers=1 drop=true",
-                "uridecodebin uri='file:///a ! b' ! video/x-raw,width=4!capsfilter",
-            ),
+            ("a ! tee name=t t. ! queue ! glimagesink t. ! mux. t. ! fakesink", "a ! tee name=t t. ! queue ! capsfilter caps=video/x-raw(ANY) t. ! mux. t. ! fakesink"),
+            ("uridecodebin uri='file:///a ! b' ! video/x-raw,width=4!appsink max-buffers=1 drop=true", "uridecodebin uri='file:///a ! b' ! video/x-raw,width=4!capsfilter"),
         ];
         for (fragment, wanted) in cases {
             assert_eq!(opened(fragment), wanted);

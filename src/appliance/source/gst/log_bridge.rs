@@ -147,16 +147,13 @@ mod tests {
 
     #[test]
     fn refused_buffers_are_details_while_a_pipeline_flushes() {
+        #[rustfmt::skip]
         let cases = [
             ("libav", "get_buffer() failed", log::Level::Debug),
             ("libav", "thread_get_buffer() failed\n", log::Level::Debug),
             ("libav", "decode_slice_header error\n", log::Level::Debug),
             ("libav", "no frame!\n", log::Level::Debug),
-            (
-                "libav",
-                "get_buffer() failed (stride changed: linesize=1/2 uvlinesize=1/1)",
-                log::Level::Warn,
-            ),
+            ("libav", "get_buffer() failed (stride changed: linesize=1/2 uvlinesize=1/1)", log::Level::Warn),
             ("libav", "Could not find ref with POC 7", log::Level::Warn),
             ("qtdemux", "get_buffer() failed", log::Level::Warn),
         ];

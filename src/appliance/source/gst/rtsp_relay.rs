@@ -733,20 +733,13 @@ mod tests {
 
     #[test]
     fn answers_to_setup_name_the_camera_where_media_comes_over_udp() {
-        for (before, after) in [
-            (
-                "Transport: RTP/AVP;client_port=4-5",
-                "Transport: RTP/AVP;client_port=4-5;source=1.2.3.4",
-            ),
-            (
-                "transport: RTP/AVP;client_port=4-5;source=5.6.7.8",
-                "transport: RTP/AVP;client_port=4-5;source=5.6.7.8",
-            ),
-            (
-                "Transport: RTP/AVP/TCP;interleaved=0-1",
-                "Transport: RTP/AVP/TCP;interleaved=0-1",
-            ),
-        ] {
+        #[rustfmt::skip]
+        let cases = [
+            ("Transport: RTP/AVP;client_port=4-5", "Transport: RTP/AVP;client_port=4-5;source=1.2.3.4"),
+            ("transport: RTP/AVP;client_port=4-5;source=5.6.7.8", "transport: RTP/AVP;client_port=4-5;source=5.6.7.8"),
+            ("Transport: RTP/AVP/TCP;interleaved=0-1", "Transport: RTP/AVP/TCP;interleaved=0-1"),
+        ];
+        for (before, after) in cases {
             let mut answer = Message {
                 start: "RTSP/1.0 200 OK".to_owned(),
                 headers: vec![before.to_owned()],

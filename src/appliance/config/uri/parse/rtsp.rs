@@ -195,13 +195,11 @@ mod tests {
         for (text, wanted) in cases {
             assert_eq!(parsed(text), wanted, "{text}");
         }
-        for (text, wanted) in [
+        #[rustfmt::skip]
+        let cases = [
             ("rtsp://", "the host is missing"),
             ("rtsp://:554/1", "the host is missing"),
-            (
-                "rtsp://cam:port/1",
-                "a port is a whole number from 1 to 65535",
-            ),
+            ("rtsp://cam:port/1", "a port is a whole number from 1 to 65535"),
             ("rtsp://cam:+80", "a port is"),
             ("rtsp://cam:0", "a port is"),
             ("rtsp://admin:hunter", "65535; behind a password comes `@`"),
@@ -218,7 +216,8 @@ mod tests {
             ("rtsp://admin:100%@cam/1", "write `%` as %25"),
             ("rtsp://admin:%FF@cam", "not UTF-8"),
             ("rtsp://admin:%0a@cam", "control characters"),
-        ] {
+        ];
+        for (text, wanted) in cases {
             let found = refused(text);
             assert!(found.contains(wanted), "{text} gave {found}");
             assert!(!found.contains("hunter"), "{found}");

@@ -155,19 +155,18 @@ async fn limits_are_kept() {
     let mut publisher = broker.client(V5, "p").await;
     let bytes = publisher.properties.number(Property::MAXIMUM_PACKET_SIZE);
     assert_eq!(bytes, Some(200));
-    for (publish, expected) in [
+    #[rustfmt::skip]
+    let cases = [
         (retained("1", "x", 1), ReasonCode::SUCCESS),
         (retained("2", "x", 2), ReasonCode::SUCCESS),
         (retained("3", "x", 2), ReasonCode::QUOTA_EXCEEDED),
         (retained("3", "x", 1), ReasonCode::QUOTA_EXCEEDED),
         (retained("2", "y", 1), ReasonCode::SUCCESS),
-        (
-            retained("2", "more than ten bytes", 1),
-            ReasonCode::QUOTA_EXCEEDED,
-        ),
+        (retained("2", "more than ten bytes", 1), ReasonCode::QUOTA_EXCEEDED),
         (retained("1", "", 1), ReasonCode::SUCCESS),
         (retained("3", "x", 1), ReasonCode::SUCCESS),
-    ] {
+    ];
+    for (publish, expected) in cases {
         let what = format!("{publish:?}");
         assert_eq!(publisher.publish(publish).await, expected, "{what}");
     }
@@ -275,29 +274,24 @@ async fn what_the_standard_forbids_ends_the_connection() {
         properties: method.into_iter().collect(),
         ..hello(V5, "")
     };
-    for (connect, code) in [
+    #[rustfmt::skip]
+    let cases = [
         (no_id, ReasonCode::CLIENT_IDENTIFIER_NOT_VALID),
         (with_method, ReasonCode::BAD_AUTHENTICATION_METHOD),
-        (
-            Connect {
-                will: will("a/#", 0),
-                ..hello(V5, "")
-            },
-            ReasonCode::TOPIC_NAME_INVALID,
-        ),
-    ] {
+        (Connect { will: will("a/#", 0), ..hello(V5, "") }, ReasonCode::TOPIC_NAME_INVALID),
+    ];
+    for (connect, code) in cases {
         assert_eq!(broker.try_connect(connect).await.err(), Some(code));
     }
     // Another version, and what is not MQTT.
-    for (bytes, answer) in [
-        (
-            &b"\x10\x0c\0\x06MQIsdp\x03\x02\0\0"[..],
-            &b"\x20\x02\0\x01"[..],
-        ),
+    #[rustfmt::skip]
+    let cases = [
+        (&b"\x10\x0c\0\x06MQIsdp\x03\x02\0\0"[..], &b"\x20\x02\0\x01"[..]),
         (b"\x10\x0d\0\x04MQTT\x06\x02\0\0\0\0\0", b"\x20\x02\0\x01"),
         (b"GET / HTTP/1.1\r\n\r\n", b""),
         (b"\xc0\0", b""),
-    ] {
+    ];
+    for (bytes, answer) in cases {
         let mut stream = TcpStream::connect(broker.address)
             .await
             .expect("it listens");
