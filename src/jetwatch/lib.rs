@@ -232,11 +232,7 @@ mod tests {
             ("2h", 7_200_000),
         ];
         for (text, ms) in cases {
-            assert_eq!(
-                parse_duration(text),
-                Ok(Duration::from_millis(ms)),
-                "{text}"
-            );
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)));
         }
         for text in ["", "0", "-1s", "5 days", "s", "1e400"] {
             assert!(parse_duration(text).is_err(), "{text}");

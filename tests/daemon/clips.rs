@@ -111,11 +111,7 @@ fn clip_holds_what_was_before_its_event() {
     );
     for clip in &media {
         let path = setup.path("media").join(text(&clip["path"]));
-        assert_eq!(
-            fs::metadata(&path).expect("a file").len(),
-            clip["bytes"],
-            "{clip}"
-        );
+        assert_eq!(fs::metadata(&path).expect("a file").len(), clip["bytes"]);
         let probed = probe(&path).unwrap_or_else(|error| panic!("{clip}: {error}"));
         assert_eq!(
             (probed.codec.as_str(), probed.width, probed.height),

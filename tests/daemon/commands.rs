@@ -136,19 +136,13 @@ fn template_source_is_added_survives_reload_and_is_removed() {
         kept.iter().find(|topic| *topic != "status").map(drop)
     });
     assert_eq!(daemon.ask(remove("extra"))["ok"], json!(true));
-    assert_eq!(
-        daemon.ask(remove("extra"))["ok"],
-        json!(false),
-        "it is gone"
-    );
+    // It is gone.
+    assert_eq!(daemon.ask(remove("extra"))["ok"], json!(false));
     wait_until_some("its counts taken back", || {
         (daemon.kept("extra") == ["status"]).then_some(())
     });
-    assert_eq!(
-        daemon.ask(add("extra", 4))["ok"],
-        json!(true),
-        "and may come back"
-    );
+    // And may come back.
+    assert_eq!(daemon.ask(add("extra", 4))["ok"], json!(true));
 
     // Its template is gone, so it is removed.
     let yaml = Commanded::yaml(daemon.port, "");
@@ -160,11 +154,8 @@ fn template_source_is_added_survives_reload_and_is_removed() {
     let states = of_kind(&lines, "source").into_iter();
     let states = states.filter(|line| line["source"] == "cam");
     let states: Vec<&str> = states.filter_map(|line| line["state"].as_str()).collect();
-    assert_eq!(
-        states,
-        ["connecting", "online", "ended"],
-        "it never noticed"
-    );
+    // It never noticed.
+    assert_eq!(states, ["connecting", "online", "ended"]);
 }
 
 #[test]

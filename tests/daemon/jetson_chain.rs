@@ -379,11 +379,8 @@ fn roi_is_cropped_by_scaling_step() {
     };
     let (whole, _) = collect_frames(&machine, &camera, 5);
     let (plan, size) = collect_frames(&machine, &part, 5);
-    assert_eq!(
-        units_by_step(&plan),
-        units_by_step(&whole),
-        "no step and no copy more"
-    );
+    // No step and no copy more.
+    assert_eq!(units_by_step(&plan), units_by_step(&whole));
     assert_eq!(size, Size::new(416, 117));
     let scale = plan.steps.iter().find(|step| step.kind == Scale);
     let detail = &scale.expect("it is scaled").detail;

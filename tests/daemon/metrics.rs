@@ -428,10 +428,8 @@ fn the_daemon_counts_what_it_does_and_forgets_removed_sources() {
         );
     }
     assert!(value("process_resident_memory_bytes") > 1e6 && value("process_threads") > 3.0);
-    assert!(
-        !first.keys().any(|name| name.starts_with("jetwatch_mqtt")),
-        "MQTT is off"
-    );
+    // MQTT is off.
+    assert!(!first.keys().any(|name| name.starts_with("jetwatch_mqtt")));
     let labels =
         |samples: &BTreeMap<String, f64>| -> BTreeSet<String> { samples.keys().cloned().collect() };
     let later = daemon.samples("more frames", |samples| {
@@ -441,10 +439,8 @@ fn the_daemon_counts_what_it_does_and_forgets_removed_sources() {
         value("process_start_time_seconds"),
         later["process_start_time_seconds"]
     );
-    assert!(
-        labels(&later).is_superset(&labels(&first)),
-        "a series is gone"
-    );
+    // A series is gone.
+    assert!(labels(&later).is_superset(&labels(&first)));
 
     let listen = format!("listen: '{}'", daemon.address);
     let alone = std::slice::from_ref(&gate);

@@ -78,16 +78,8 @@ fn repeated_connection_losses_lose_no_message() {
     assert_eq!(seen, (1..=EVENTS).collect::<BTreeSet<_>>());
     assert_eq!(proxy.cut_count(), 4, "the connection was really broken");
     let counts = Box::new(sink).close(TEST_TIMEOUT);
-    assert_eq!(
-        (counts.accepted, counts.delivered),
-        (EVENTS, EVENTS),
-        "{counts:?}"
-    );
-    assert_eq!(
-        (counts.dropped, counts.replaced, counts.queued),
-        (0, 0, 0),
-        "{counts:?}"
-    );
+    assert_eq!((counts.accepted, counts.delivered), (EVENTS, EVENTS));
+    assert_eq!((counts.dropped, counts.replaced, counts.queued), (0, 0, 0));
     println!(
         "{EVENTS} events, {} received, {} duplicates",
         in_all,
@@ -132,11 +124,8 @@ fn retained_values_are_right_for_late_subscribers_and_after_a_broker_forgot_them
     for n in [4, 5, 6] {
         count(&mut sink, n);
     }
-    assert_eq!(
-        sink.counts().replaced - replaced_before,
-        2,
-        "only the newest count waits"
-    );
+    // Only the newest count waits.
+    assert_eq!(sink.counts().replaced - replaced_before, 2);
     broker.restart();
     wait_until("the newest count is delivered", || {
         sink.counts().queued == 0
@@ -160,11 +149,8 @@ fn last_will_reports_lost_connection() {
     proxy.open();
     assert_eq!(next(&subscriber, "dev/status"), "online");
     Box::new(sink).close(TEST_TIMEOUT);
-    assert_eq!(
-        next(&subscriber, "dev/status"),
-        "offline",
-        "sent on a clean close as well"
-    );
+    // Sent on a clean close as well.
+    assert_eq!(next(&subscriber, "dev/status"), "offline");
 }
 
 #[test]

@@ -124,11 +124,8 @@ fn reload_adds_removes_and_changes_sources_without_frame_loss_in_others() {
     }
     assert_eq!(states(&lines, "leaves"), ["connecting", "online", "ended"]);
     let twice = [["connecting", "online", "ended"]; 2].concat();
-    assert_eq!(
-        states(&lines, "changes"),
-        twice,
-        "the first life ends before the second begins"
-    );
+    // The first life ends before the second begins.
+    assert_eq!(states(&lines, "changes"), twice);
     let counted = |name: &str| {
         let sources = report["sources"].as_array().expect("a list");
         let mut named = sources.iter().filter(|source| source["name"] == name);
@@ -278,11 +275,7 @@ fn source_is_removed_during_adaptive_interval() {
     // The load is checked once a second: twice with both of them, twice with one.
     running.frames("leaves", 10);
     let published = running.reload(&yaml(&[source("stays", 1)], "  interval: adaptive\n"));
-    assert_eq!(
-        published["removed"],
-        serde_json::json!(["leaves"]),
-        "{published}"
-    );
+    assert_eq!(published["removed"], serde_json::json!(["leaves"]));
     let before = seqs(&running.setup.lines(), "stays").len();
     running.frames("stays", before + 10);
     let (lines, report) = running.report();

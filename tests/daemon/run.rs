@@ -42,11 +42,8 @@ fn run_to_eof_emits_start_and_end_for_every_track() {
     begun.sort();
     ended.sort();
     assert_eq!(begun, ended, "each track that began has ended");
-    assert_eq!(
-        of_kind(&lines, "detections").len(),
-        90,
-        "one for each frame"
-    );
+    // One for each frame.
+    assert_eq!(of_kind(&lines, "detections").len(), 90);
 
     let stats = setup.json("stats.json");
     assert_eq!(

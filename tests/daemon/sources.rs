@@ -89,10 +89,8 @@ fn full_images_are_delivered_when_requested() {
     };
     assert_eq!(with_full_images(SourceUri::Synthetic(scene)).len(), 10);
     let frames = frames_of(&config(clip));
-    assert!(
-        frames.iter().all(|frame| frame.full_image.is_none()),
-        "not asked"
-    );
+    // Not asked.
+    assert!(frames.iter().all(|frame| frame.full_image.is_none()));
 }
 
 #[test]

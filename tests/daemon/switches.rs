@@ -173,11 +173,8 @@ fn detection_that_is_off_stops_inference_and_is_kept_over_restarts() {
     let of_kind = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
     assert_eq!(of_kind("new"), of_kind("end"), "all tracks have ended");
     daemon.has_no_detection();
-    assert_eq!(
-        daemon.setup.lines_of("event").len(),
-        events.len(),
-        "nothing is tracked"
-    );
+    // Nothing is tracked.
+    assert_eq!(daemon.setup.lines_of("event").len(), events.len());
     let states: Vec<Value> = daemon
         .setup
         .lines_of("source")
@@ -217,11 +214,8 @@ fn rule_that_is_off_has_no_events_and_counts_no_object() {
             .filter(|event| event["type"] == kind)
             .count()
     };
-    assert_eq!(
-        of_kind("zone_entered"),
-        of_kind("zone_left"),
-        "every visit has ended"
-    );
+    // Every visit has ended.
+    assert_eq!(of_kind("zone_entered"), of_kind("zone_left"));
     let (detected, _) = daemon.next_frames();
     let (detected_later, _) = daemon.next_frames();
     assert!(detected_later > detected, "detection goes on");

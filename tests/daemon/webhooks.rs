@@ -199,11 +199,8 @@ fn events_wait_for_an_endpoint_that_is_away_also_over_the_next_start() {
     assert_eq!((counts.accepted, counts.delivered), (5, 5), "of this start");
     let third = sink(&config);
     close(third);
-    assert_eq!(
-        endpoint.requests().len(),
-        25,
-        "an empty spool sends nothing"
-    );
+    // An empty spool sends nothing.
+    assert_eq!(endpoint.requests().len(), 25);
 }
 
 #[test]
@@ -221,10 +218,8 @@ fn stop_does_not_wait_for_an_endpoint_that_hangs() {
     assert_eq!((counts.queued, counts.dropped), (3, 0));
     // The thread that waits for the answer still holds the folder on tmpfs, as a process that was not killed would.
     let state = folder.path().join("state/webhook-a");
-    assert!(
-        state.read_dir().unwrap().count() > 1,
-        "what waits is on the device"
-    );
+    // What waits is on the device.
+    assert!(state.read_dir().unwrap().count() > 1);
 }
 
 #[test]

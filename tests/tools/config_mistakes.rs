@@ -92,11 +92,8 @@ fn defaults_that_depend_on_other_values_are_those_of_the_documents() {
     let model = loaded("sources: [{name: a, uri: 'rtsp://c'}]\ndetector: {model: m}\n")
         .detector
         .model;
-    assert_eq!(
-        model.as_deref(),
-        Some(Path::new("conf/m")),
-        "paths count from the file"
-    );
+    // Paths count from the file.
+    assert_eq!(model.as_deref(), Some(Path::new("conf/m")));
 }
 
 #[test]
@@ -114,10 +111,8 @@ fn sinks_can_be_chosen() {
     let with = |publish: &str| loaded(&format!("{MINIMAL}publish: {publish}\n")).publish;
     let silent = with("{mqtt: off}");
     assert!(silent.mqtt.is_none() && silent.json_lines.is_none());
-    assert!(
-        with("{mqtt:}").mqtt.is_some(),
-        "a section whose keys are all commented out has its defaults"
-    );
+    // A section whose keys are all commented out has its defaults.
+    assert!(with("{mqtt:}").mqtt.is_some());
     let stdout = with("{json_lines: {path: '-'}}").json_lines.expect("on");
     assert_eq!(stdout.path, None);
     let file = with("{json_lines: {path: t.jsonl}}")
@@ -158,11 +153,7 @@ fn defaults_of_the_tracker_depend_on_its_type() {
         ("bytetrack", TrackerKind::ByteTrack),
         ("ocsort", TrackerKind::OcSort),
     ] {
-        assert_eq!(
-            tracker(&format!("type: {word}")),
-            TrackerConfig::new(kind),
-            "{word}"
-        );
+        assert_eq!(tracker(&format!("type: {word}")), TrackerConfig::new(kind));
     }
     let given = tracker(
         "type: bytetrack, association: greedy, min_iou: 0.4, max_lost_frames: 7, min_new_track_score: 0.3, min_score: 0.2, \

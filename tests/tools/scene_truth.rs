@@ -103,11 +103,8 @@ fn boxes_stay_in_image_and_move_smoothly() {
                         .contains(&truth.label),
                     "{truth:?}"
                 );
-                assert_eq!(
-                    *labels.entry(truth.id).or_insert(truth.label),
-                    truth.label,
-                    "an identity keeps its class"
-                );
+                // An identity keeps its class.
+                assert_eq!(*labels.entry(truth.id).or_insert(truth.label), truth.label);
                 if let Some(earlier) = before.iter().find(|earlier| earlier.id == truth.id) {
                     // At the image's edge a box can double from one frame to the next.
                     let [left, _, right, bottom] = earlier.xyxy;
@@ -159,10 +156,8 @@ fn objects_come_and_go_in_the_configured_number() {
             born >= 5 && gone >= 5,
             "seed {seed}: {born} came and {gone} went"
         );
-        assert!(
-            first.iter().any(|(id, frame)| last[id] - frame > 60),
-            "some stay for two seconds"
-        );
+        // Some stay for two seconds.
+        assert!(first.iter().any(|(id, frame)| last[id] - frame > 60));
     }
 }
 
@@ -224,17 +219,13 @@ fn every_size_and_number_of_objects_is_drawn() {
             let mut pixels =
                 vec![171; stride * (rows - 1) + target.width as usize * PIXEL_BYTES + 5];
             scene.draw(33, target, &mut pixels, stride);
-            assert!(
-                pixels[pixels.len() - 5..].iter().all(|byte| *byte == 171),
-                "bytes behind the last row are left alone"
-            );
+            // Bytes behind the last row are left alone.
+            assert!(pixels[pixels.len() - 5..].iter().all(|byte| *byte == 171));
             for (y, row) in pixels.chunks(stride).enumerate() {
                 let (picture, gap) =
                     row.split_at((target.width as usize * PIXEL_BYTES).min(row.len()));
-                assert!(
-                    y == rows - 1 || gap.iter().all(|byte| *byte == 171),
-                    "bytes between rows are left alone"
-                );
+                // Bytes between rows are left alone.
+                assert!(y == rows - 1 || gap.iter().all(|byte| *byte == 171));
                 assert!(
                     picture
                         .chunks_exact(PIXEL_BYTES)

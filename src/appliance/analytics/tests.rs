@@ -152,11 +152,8 @@ fn jitter_on_the_border_neither_enters_nor_leaves() {
         (5, AnalyticsEventKind::Loitering { zone: 0, dwell: 5 * SECOND, }),
         (5, AnalyticsEventKind::ZoneLeft { zone: 0, dwell: 5 * SECOND, }),
     ];
-    assert_eq!(
-        walk(&zones(), &inside),
-        expected,
-        "the end is an end of the visit"
-    );
+    // The end is an end of the visit.
+    assert_eq!(walk(&zones(), &inside), expected);
 }
 
 #[test]

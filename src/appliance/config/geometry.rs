@@ -376,16 +376,12 @@ mod tests {
         let one = Segment::new(&[[0.5, 0.5]]).expect_err("one point");
         assert_eq!(one.to_string(), "found 1 points, expected two");
         let line = Segment::new(&[[0.2, 0.5], [0.8, 0.5]]).expect("a line");
-        assert!(
-            line.side([0.5, 0.9]) > 0.0,
-            "below is on the right of who goes right"
-        );
+        // Below is on the right of who goes right.
+        assert!(line.side([0.5, 0.9]) > 0.0);
         assert!(line.side([0.5, 0.1]) < 0.0);
         assert!(line.crosses([0.5, 0.1], [0.5, 0.9]));
-        assert!(
-            line.crosses([0.8, 0.1], [0.8, 0.9]),
-            "its end belongs to it"
-        );
+        // Its end belongs to it.
+        assert!(line.crosses([0.8, 0.1], [0.8, 0.9]));
         assert!(!line.crosses([0.9, 0.1], [0.9, 0.9]));
         assert!(!line.crosses([0.5, 0.1], [0.5, 0.4]));
     }

@@ -163,11 +163,7 @@ mod tests {
             assert_eq!(parse_size(text), None, "{text}");
         }
         for (text, seconds) in [("90m", 5400), ("12h", 43_200), ("7d", 604_800), ("1 s", 1)] {
-            assert_eq!(
-                parse_age(text),
-                Some(Duration::from_secs(seconds)),
-                "{text}"
-            );
+            assert_eq!(parse_age(text), Some(Duration::from_secs(seconds)));
         }
         for text in ["", "0s", "4000d", "7", "1w", "d"] {
             assert_eq!(parse_age(text), None, "{text}");

@@ -154,11 +154,8 @@ mod tests {
             clips.track_qualified(TrackId(1), s(10)),
             Some(ClipChange::Opened)
         );
-        assert_eq!(
-            clips.track_qualified(TrackId(2), s(12)),
-            None,
-            "the same clip"
-        );
+        // The same clip.
+        assert_eq!(clips.track_qualified(TrackId(2), s(12)), None);
         clips.track_ended(TrackId(1), s(14));
         assert_eq!(clips.advance(s(25)), None, "one lives");
         clips.track_ended(TrackId(2), s(26));
@@ -189,11 +186,8 @@ mod tests {
         let mut clips = ClipMachine::new(TIMES);
         clips.track_qualified(TrackId(1), s(10));
         assert_eq!(clips.advance(s(64)), None);
-        assert_eq!(
-            clips.advance(s(65)),
-            Some(ClipChange::Continued),
-            "with what was before"
-        );
+        // With what was before.
+        assert_eq!(clips.advance(s(65)), Some(ClipChange::Continued));
         assert_eq!(clips.advance(s(124)), None);
         assert_eq!(clips.advance(s(125)), Some(ClipChange::Continued));
         assert_eq!(clips.finish(), Some(ClipChange::Closed));

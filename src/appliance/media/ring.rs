@@ -283,11 +283,8 @@ mod tests {
         let ring = filled(limits, 100, 100, 10);
         assert_eq!(numbers(&ring), (70..100).collect::<Vec<_>>());
         let ring = filled(limits, 100, 100, 60);
-        assert_eq!(
-            numbers(&ring),
-            (60..100).collect::<Vec<_>>(),
-            "a second is over"
-        );
+        // A second is over.
+        assert_eq!(numbers(&ring), (60..100).collect::<Vec<_>>());
     }
 
     #[test]
@@ -329,11 +326,8 @@ mod tests {
         assert!(out[0].unit.is_keyframe && out[0].number == 10);
         assert_eq!(ring.read(&mut cursor, usize::MAX, &mut out), 0);
         assert_eq!(cursor, ring.end());
-        assert_eq!(
-            ring.keyframe_before(StreamTime::MIN),
-            Some(Cursor(10)),
-            "the first"
-        );
+        // The first.
+        assert_eq!(ring.keyframe_before(StreamTime::MIN), Some(Cursor(10)));
     }
 
     #[test]

@@ -222,11 +222,8 @@ mod tests {
         let cam = kept.of("cam");
         assert!(cam.detection_off && cam.rules_off.contains("gate"));
         assert_eq!(cam.score_threshold, Some(0.75));
-        assert_eq!(
-            kept.of("other"),
-            SourceSwitches::default(),
-            "no such source"
-        );
+        // No such source.
+        assert_eq!(kept.of("other"), SourceSwitches::default());
         let mut source = config.sources[0].clone();
         source.rules.lines.clear();
         switches.retain(std::iter::once(&source));

@@ -221,11 +221,8 @@ mod tests {
         let whole = image(40);
         let stream = whole[..whole.len() - 2].repeat(6);
         let (images, _) = found(&stream, 100);
-        assert_eq!(
-            images,
-            vec![whole; 2],
-            "those after the first three, but the last"
-        );
+        // Those after the first three, but the last.
+        assert_eq!(images, vec![whole; 2]);
     }
 
     #[test]

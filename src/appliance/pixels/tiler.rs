@@ -198,11 +198,7 @@ mod tests {
         ];
         for (index, source, (left, top, width, height)) in cases {
             let size = Size::new(width, height);
-            assert_eq!(
-                grid.fit(index, source),
-                TileRect { left, top, size },
-                "{source}"
-            );
+            assert_eq!(grid.fit(index, source), TileRect { left, top, size });
         }
     }
 

@@ -468,11 +468,8 @@ mod tests {
             "some avg10=0.00 total=0\nfull avg10=0.00 total=9\n",
         );
         let first = CpuCounters::read(&machine.root());
-        assert_eq!(
-            Occupancy::between(&first, &first),
-            None,
-            "no time has passed"
-        );
+        // No time has passed.
+        assert_eq!(Occupancy::between(&first, &first), None);
         // Ten seconds later.
         machine.cores(800, 1000, 100);
         machine.process("self", 7, "jetwatch", 1, 700, 0);

@@ -121,15 +121,11 @@ mod tests {
             .expect("the worker is stuck");
         assert_eq!(name, "worker");
         assert!(worked >= Duration::from_secs(59), "{worked:?}");
-        assert!(
-            heartbeats.stalled(limit).is_none(),
-            "a task that has just started is not a stall"
-        );
+        // A task that has just started is not a stall.
+        assert!(heartbeats.stalled(limit).is_none());
         drop(worker);
-        assert!(
-            heartbeats.stalled_at(later, limit).is_none(),
-            "an ended thread is not stuck"
-        );
+        // An ended thread is not stuck.
+        assert!(heartbeats.stalled_at(later, limit).is_none());
     }
 
     #[test]

@@ -249,11 +249,8 @@ mod tests {
         assert_eq!(repeats.admit(("decode", 8), start), Some(0), "another line");
         assert_eq!(repeats.admit(("decode", 7), start + interval), Some(2));
         for _ in 0..2 {
-            assert_eq!(
-                repeats.admit(("decode", 9), start),
-                Some(0),
-                "a key too many"
-            );
+            // A key too many.
+            assert_eq!(repeats.admit(("decode", 9), start), Some(0));
         }
     }
 }

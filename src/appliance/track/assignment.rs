@@ -393,11 +393,7 @@ mod tests {
     #[test]
     fn empty_input_has_no_pairs() {
         for association in [Association::Greedy, Association::Optimal] {
-            assert_eq!(
-                assign(association, Vec::new(), 2, 3),
-                [None, None],
-                "{association:?}"
-            );
+            assert_eq!(assign(association, Vec::new(), 2, 3), [None, None]);
             assert_eq!(assign(association, Vec::new(), 0, 0), [], "{association:?}");
         }
     }

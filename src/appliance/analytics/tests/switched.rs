@@ -63,11 +63,8 @@ fn what_crosses_a_line_that_is_off_is_not_counted_later() {
     let lines = only(|scene| scene.lines = rules().lines);
     let positions = [20.0, 30.0, 40.0, 60.0, 70.0, 80.0, 70.0, 40.0, 30.0].map(|x| (x, 50.0));
     let (events, scene) = walk_switched(&lines, &positions, &[]);
-    assert_eq!(
-        (events.len(), scene.crossings(0).len()),
-        (2, 1),
-        "there and back"
-    );
+    // There and back.
+    assert_eq!((events.len(), scene.crossings(0).len()), (2, 1));
     let switched = [(2, Rule::Line(0), false), (5, Rule::Line(0), true)];
     let (events, scene) = walk_switched(&lines, &positions, &switched);
     assert_eq!(events.len(), 1, "only back: {events:?}");

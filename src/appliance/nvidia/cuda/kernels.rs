@@ -209,10 +209,8 @@ mod tests {
 
     #[test]
     fn the_ptx_rounds_after_each_step_and_moves_16_bytes_at_a_time() {
-        assert!(
-            !PTX.contains("fma."),
-            "a fused multiply-add rounds only once"
-        );
+        // A fused multiply-add rounds only once.
+        assert!(!PTX.contains("fma."));
         for wide in ["ld.global.nc.v4.u32", "st.global.v4."] {
             assert!(PTX.contains(wide), "{wide}");
         }

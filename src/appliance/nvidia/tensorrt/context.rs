@@ -326,10 +326,7 @@ mod tests {
         profiles.release(0);
         assert_eq!([acquire(), acquire(), acquire()], [Some(0), Some(2), None]);
         let shared = Profiles::shared().acquire(Ok).expect("no failure");
-        assert_eq!(
-            shared,
-            Some(None),
-            "a context, without a profile for itself"
-        );
+        // A context, without a profile for itself.
+        assert_eq!(shared, Some(None));
     }
 }

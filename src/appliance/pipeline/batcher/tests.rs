@@ -91,11 +91,8 @@ fn a_batch_waits_for_more_frames_but_not_longer_than_its_timeout() {
     late.join().expect("the source does not panic");
     batcher.push(frame(1, 1));
     assert!(batcher.next_batch(2, Duration::from_millis(5), &mut batch));
-    assert_eq!(
-        ids_and_order(&batch),
-        [(1, 1, 1)],
-        "without others after the timeout"
-    );
+    // Without others after the timeout.
+    assert_eq!(ids_and_order(&batch), [(1, 1, 1)]);
 }
 
 #[test]
@@ -258,10 +255,8 @@ fn queues_are_added_and_removed_and_ids_are_not_reused() {
     assert!(batcher.next_batch(1, NO_WAIT, &mut batch));
     assert_eq!(ids_and_order(&batch), [(1, 0, 0)]);
     batcher.close(second);
-    assert!(
-        !batcher.next_batch(1, NO_WAIT, &mut batch),
-        "no source is left"
-    );
+    // No source is left.
+    assert!(!batcher.next_batch(1, NO_WAIT, &mut batch));
 }
 
 const SOURCE: SourceId = SourceId(0);
@@ -302,10 +297,8 @@ fn replaced_frame_does_not_delay_discontinuity() {
     push_one(&batcher, 1);
     batcher.mark_discontinuity(SOURCE);
     push_one(&batcher, 2);
-    assert!(
-        !batcher.passed_discontinuity(SOURCE, 0),
-        "frame 0 is under way"
-    );
+    // Frame 0 is under way.
+    assert!(!batcher.passed_discontinuity(SOURCE, 0));
     assert!(batcher.passed_discontinuity(SOURCE, 1));
     assert_eq!(pop(&batcher), (2, 1), "of the time after");
 }
@@ -378,11 +371,8 @@ fn skipped_frames_keep_their_order() {
 fn replaced_frame_releases_following_skipped_frames() {
     let (batcher, received) = skipping(true, None);
     (0..4).for_each(|seq| assert_eq!(deliver(&batcher, seq), Flow::Continue));
-    assert_eq!(
-        take_received(&received),
-        [(0, 1), (1, 2)],
-        "frame 0 was dropped"
-    );
+    // Frame 0 was dropped.
+    assert_eq!(take_received(&received), [(0, 1), (1, 2)]);
     assert_eq!(batcher.dropped(SourceId(0)), 1);
     assert_eq!(taken(&batcher, 1), [(2, 3)]);
 }

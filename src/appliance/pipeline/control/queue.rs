@@ -151,19 +151,15 @@ mod tests {
         let (messages, received) = bounded(MAX_PENDING + 2);
         let handle = queue.command_handler(messages.clone());
         (0..MAX_PENDING).for_each(|number| handle(removal(number)));
-        assert!(
-            next_reply(&received).is_none(),
-            "there is room for all of them"
-        );
+        // There is room for all of them.
+        assert!(next_reply(&received).is_none());
         handle(removal(MAX_PENDING));
         let busy = next_reply(&received).expect("a reply");
         let (id, name) = (busy.id.as_deref(), busy.name.as_deref());
         assert_eq!((id, name), (Some("256"), Some("x256")));
         assert_eq!(busy.reply_to, removal(MAX_PENDING).reply_to);
-        assert!(
-            busy.error.is_some_and(|error| error.starts_with("busy")),
-            "the reason is given"
-        );
+        // The reason is given.
+        assert!(busy.error.is_some_and(|error| error.starts_with("busy")));
 
         let reload = queue.reload_request();
         reload();

@@ -115,11 +115,8 @@ mod tests {
     #[test]
     fn suggested_batch_size_is_mean_crops_capped_by_network() {
         let counters = Counters::new(64, 4);
-        assert_eq!(
-            counters.stats("a").suggested_batch_size,
-            1,
-            "without frames"
-        );
+        // Without frames.
+        assert_eq!(counters.stats("a").suggested_batch_size, 1);
         for objects in [0, 9, 0, 12, 0] {
             counters.eligible(objects, 2);
         }

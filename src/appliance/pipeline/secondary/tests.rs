@@ -128,16 +128,12 @@ fn a_track_is_inferred_again_after_the_interval_or_when_it_has_grown() {
         came
     };
     assert!(infer(3, 20.0, true), "the first");
-    assert!(
-        !infer(4, 20.0, true) && !infer(12, 20.0, true),
-        "within the interval"
-    );
+    // Within the interval.
+    assert!(!infer(4, 20.0, true) && !infer(12, 20.0, true));
     assert!(infer(13, 20.0, true), "after it");
     assert!(infer(14, 25.0, true), "it has grown by half");
-    assert!(
-        infer(24, 25.0, false),
-        "after the interval; the answer is awaited"
-    );
+    // After the interval; the answer is awaited.
+    assert!(infer(24, 25.0, false));
     assert!(!infer(99, 40.0, true), "one at a time");
 }
 

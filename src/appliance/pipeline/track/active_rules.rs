@@ -149,10 +149,8 @@ mod tests {
             (rules.take_change(0), rules.take_change(0)),
             (Some(true), None)
         );
-        assert!(
-            !rules.step(hour(10) - Duration::from_secs(1)),
-            "a late frame"
-        );
+        // A late frame.
+        assert!(!rules.step(hour(10) - Duration::from_secs(1)));
         rules.switch(0, false);
         assert_eq!(rules.take_change(0), Some(false));
         assert!(rules.step(hour(9)), "the clock was set back");

@@ -166,10 +166,8 @@ fn in_flight_frames_do_not_mark_offline_source_online() {
     fixture.push_frame();
     fixture.set_state(SourceState::Offline);
     fixture.set_state(SourceState::Connecting);
-    assert!(
-        fixture.take_published().is_empty(),
-        "two frames are under way"
-    );
+    // Two frames are under way.
+    assert!(fixture.take_published().is_empty());
     let third = fixture.pop_frame();
     fixture.complete(third);
     assert!(fixture.take_published().is_empty(), "it is not its turn");
@@ -185,11 +183,8 @@ fn in_flight_frames_do_not_mark_offline_source_online() {
     fixture.push_frame();
     let fourth = fixture.pop_frame();
     fixture.complete(fourth);
-    assert_eq!(
-        fixture.take_published(),
-        ["Online", "New 2", "count 1"],
-        "a new track"
-    );
+    // A new track.
+    assert_eq!(fixture.take_published(), ["Online", "New 2", "count 1"]);
 }
 
 #[test]
@@ -203,10 +198,8 @@ fn late_frames_keep_their_side_of_a_discontinuity_and_replaced_ones_are_not_awai
     fixture.push_frame();
     let second = fixture.pop_frame();
     fixture.complete(second);
-    assert!(
-        fixture.take_published().is_empty(),
-        "the first one is under way"
-    );
+    // The first one is under way.
+    assert!(fixture.take_published().is_empty());
     fixture.complete(first);
     let wanted = [
         "New 1", "count 1", "End 1", "count 0", "Offline", "Online", "New 2", "count 1",
@@ -240,10 +233,8 @@ fn held_offline_state_ends_tracks_and_is_published_when_due() {
     fixture.set_state(SourceState::Offline);
     fixture.stage.publish_due_states(Instant::now());
     assert!(fixture.take_published().is_empty(), "it may return");
-    assert!(
-        fixture.stage.state_due().is_some(),
-        "the stage wakes for it"
-    );
+    // The stage wakes for it.
+    assert!(fixture.stage.state_due().is_some());
     fixture.stage.publish_due_states(Instant::now() + hold);
     assert_eq!(fixture.take_published(), ["Offline"]);
     assert_eq!(fixture.stage.state_due(), None);

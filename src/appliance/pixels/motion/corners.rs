@@ -207,10 +207,8 @@ mod tests {
     fn flat_images_and_straight_edges_have_none() {
         assert!(corners(|_, _| 100, &[]).is_empty());
         assert!(corners(|x, _| if x < 40 { 20 } else { 220 }, &[]).is_empty());
-        assert!(
-            corners(|x, y| ((x + y) % 2) as u8 + 100, &[]).is_empty(),
-            "noise of one step"
-        );
+        // Noise of one step.
+        assert!(corners(|x, y| ((x + y) % 2) as u8 + 100, &[]).is_empty());
     }
 
     #[test]

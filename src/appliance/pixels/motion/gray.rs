@@ -238,11 +238,8 @@ mod tests {
         let mut frame = frame(Size::new(320, 180), |x, y| (x * y % 251) as u8);
         frame.meta.source_size = Size::new(1920, 1080);
         let whole = GrayReducer::default().reduce(&frame).expect("large enough");
-        assert_eq!(
-            whole.geometry().to_source([10.0, 20.0]),
-            [120.0, 240.0],
-            "a cell is 12 pixels of the source"
-        );
+        // A cell is 12 pixels of the source.
+        assert_eq!(whole.geometry().to_source([10.0, 20.0]), [120.0, 240.0]);
         frame.crop = Some(Crop {
             left: 960,
             top: 270,

@@ -260,11 +260,8 @@ fn chosen_labels_have_entities_from_the_start() {
             "moving"
         ])
     );
-    assert_eq!(
-        state.count_topics()[0].1.len(),
-        LABELS.len() + 1,
-        "labels and a group"
-    );
+    // Labels and a group.
+    assert_eq!(state.count_topics()[0].1.len(), LABELS.len() + 1);
 }
 
 #[test]

@@ -105,10 +105,8 @@ fn a_track_draws_its_trajectory_until_it_ends() {
     assert_eq!(pixels[150 * 300 + 130], color_of(0));
     assert_eq!(pixels[150 * 300 + 110], [60; 4], "longer ago than that");
     let pixels = image(&mut overlay, size, size, &[]);
-    assert!(
-        pixels.iter().all(|pixel| *pixel == [60; 4]),
-        "no track, no trajectory"
-    );
+    // No track, no trajectory.
+    assert!(pixels.iter().all(|pixel| *pixel == [60; 4]));
 }
 
 #[test]

@@ -89,11 +89,8 @@ fn crop_is_done_by_first_step_within_limits() {
     };
     let whole = plan_conversion(&nvmm(640, 360), inner, Scaling::Vic, &all(), Memory::Nvmm);
     let cut = part(640, 360, Scaling::Vic, &all()).expect("it can");
-    assert_eq!(
-        describe(&cut),
-        describe(&whole.expect("it can")),
-        "no step more"
-    );
+    // No step more.
+    assert_eq!(describe(&cut), describe(&whole.expect("it can")));
     let first_crop = cut.steps[0].crop.expect("the first step crops");
     assert_eq!(
         (first_crop.crop.left, first_crop.of),
@@ -111,10 +108,8 @@ fn crop_is_done_by_first_step_within_limits() {
     assert!(refused.contains("at least 16×16"), "{refused}");
     let auto = part(14, 360, Scaling::Auto, &all()).expect("the CPU can");
     assert_eq!(describe(&auto), "VIC 1920×1080 BGRx > CPU 416×234 BGRx");
-    assert!(
-        auto.steps[0].crop.is_none() && auto.steps[1].crop.is_some(),
-        "the VIC cannot even copy only the crop"
-    );
+    // The VIC cannot even copy only the crop.
+    assert!(auto.steps[0].crop.is_none() && auto.steps[1].crop.is_some());
     let by_cpu = part(640, 360, Scaling::Cpu, &all()).expect("the CPU can");
     assert_eq!(describe(&by_cpu), "VIC 640×360 BGRx > CPU 416×234 BGRx");
     assert!(by_cpu.steps[0].crop.is_some(), "only the crop is copied");

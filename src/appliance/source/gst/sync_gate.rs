@@ -174,10 +174,7 @@ mod tests {
         assert_eq!(passed(&"p".repeat(first + 3)), "ppp");
         let later = MAX_WAIT.as_millis() as usize / 500;
         let text = format!("Kx{}xpK", "p".repeat(later + 1));
-        assert_eq!(
-            passed(&text),
-            "KppxpK",
-            "and a further loss changes nothing"
-        );
+        // And a further loss changes nothing.
+        assert_eq!(passed(&text), "KppxpK");
     }
 }

@@ -92,23 +92,15 @@ fn one_track_has_a_new_update_and_end_event() {
         (End, Ended, time(700)),
     ];
     assert_eq!(published, expected);
-    assert!(
-        events.iter().all(|event| event.started_at == time(100)),
-        "the tentative frames count"
-    );
+    // The tentative frames count.
+    assert!(events.iter().all(|event| event.started_at == time(100)));
     assert!(events[..4].iter().all(|event| event.ended_at.is_none()));
-    assert_eq!(
-        events[4].ended_at,
-        Some(time(500)),
-        "the last frame with a detection"
-    );
+    // The last frame with a detection.
+    assert_eq!(events[4].ended_at, Some(time(500)));
     assert_eq!(events[0].before, None);
     for pair in events.windows(2) {
-        assert_eq!(
-            pair[1].before.as_ref(),
-            Some(&pair[0].after),
-            "each event begins where the last one ended"
-        );
+        // Each event begins where the last one ended.
+        assert_eq!(pair[1].before.as_ref(), Some(&pair[0].after));
     }
 }
 
@@ -213,11 +205,8 @@ fn the_start_is_known_for_each_of_several_tentative_tracks() {
     let second = step(&mut generator, 40, &[confirmed(1, 4), confirmed(2, 3)]);
     assert_eq!(first[0].started_at, time(10));
     assert_eq!(second[0].started_at, time(20));
-    assert_eq!(
-        generator.frames.len(),
-        1,
-        "only capture times that a tentative track may need are stored"
-    );
+    // Only capture times that a tentative track may need are stored.
+    assert_eq!(generator.frames.len(), 1);
 }
 
 #[test]
@@ -349,10 +338,8 @@ fn a_clock_that_is_set_does_not_change_durations() {
     let end = events.last().expect("the end");
     assert_eq!(end.kind, EventKind::End);
     assert_eq!(end.duration, Duration::from_millis(200));
-    assert!(
-        end.ended_at.expect("an end") < end.started_at,
-        "the clock was set back"
-    );
+    // The clock was set back.
+    assert!(end.ended_at.expect("an end") < end.started_at);
 }
 
 /// An active track whose first frame was `age` frames ago, this one included.

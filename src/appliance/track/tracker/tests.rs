@@ -122,11 +122,8 @@ fn classes_of_one_group_continue_a_track() {
     let flips = [1, 1, 1, 2, 1, 1];
     let grouped = Tracker::new(&config()).with_classes(Arc::clone(&classes));
     assert_eq!(ids(grouped, flips), [1; 4]);
-    assert_eq!(
-        ids(Tracker::new(&config()), flips),
-        [1; 3],
-        "it is missed once"
-    );
+    // It is missed once.
+    assert_eq!(ids(Tracker::new(&config()), flips), [1; 3]);
     // A person is no vehicle.
     let grouped = Tracker::new(&config()).with_classes(classes);
     assert_eq!(ids(grouped, [1, 1, 1, 0, 0, 0]), [1, 2]);
@@ -419,11 +416,8 @@ fn probation_counts_the_frames_between_two_updates() {
         [(0, TrackState::Tentative)]
     );
     for _ in 0..5 {
-        assert_eq!(
-            states(tracker.coast()),
-            [(0, TrackState::Tentative)],
-            "one detection is not enough"
-        );
+        // One detection is not enough.
+        assert_eq!(states(tracker.coast()), [(0, TrackState::Tentative)]);
     }
     assert_eq!(
         states(tracker.update(&[square(0.0)])),

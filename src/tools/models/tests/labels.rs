@@ -35,11 +35,8 @@ fn background_row_is_left_out_where_the_network_has_no_class_for_it() {
         assert_eq!((labels.len(), &labels[0]), (3, &three[0]), "{given:?}");
     }
     let (_, labels) = drafted(&network, Some(list(&["background", "person", "car"])));
-    assert_eq!(
-        labels,
-        ["background", "person", "car"],
-        "as many as the classes"
-    );
+    // As many as the classes.
+    assert_eq!(labels, ["background", "person", "car"]);
     let error = ModelYamlTemplate::new(&network, None, None, Some(list(&["a", "b", "c", "d"])));
     assert!(matches!(
         error,

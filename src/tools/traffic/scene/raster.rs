@@ -304,10 +304,8 @@ mod tests {
             size.width as f32 / size.height as f32,
             &mut scratch,
         ));
-        assert!(
-            scratch.areas.iter().all(|area| area.abs() < 1e-6),
-            "the buffer is left clean"
-        );
+        // The buffer is left clean.
+        assert!(scratch.areas.iter().all(|area| area.abs() < 1e-6));
         pixels
     }
 
@@ -340,11 +338,8 @@ mod tests {
             );
             let mut turned = corners.to_vec();
             turned.reverse();
-            assert_eq!(
-                pixels,
-                drawn(size, |raster| raster.polygon(&turned, WHITE)),
-                "the direction does not matter"
-            );
+            // The direction does not matter.
+            assert_eq!(pixels, drawn(size, |raster| raster.polygon(&turned, WHITE)));
         }
     }
 

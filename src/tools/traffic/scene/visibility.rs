@@ -303,11 +303,8 @@ mod tests {
         assert!((free(0) - 0.5).abs() < 0.03, "{}", free(0));
         assert_eq!(free(2), 1.0);
         assert_eq!(entries[0].inside, [0.2, 0.2, 0.6, 0.6]);
-        assert_eq!(
-            entries[2].inside,
-            [0.4, 0.1, 0.9, 0.7],
-            "translucent shapes do not count"
-        );
+        // Translucent shapes do not count.
+        assert_eq!(entries[2].inside, [0.4, 0.1, 0.9, 0.7]);
         assert!(entries[1].is_empty() && entries[3].is_empty());
     }
 
@@ -328,11 +325,8 @@ mod tests {
             (entries[0].written, entries[0].uncovered),
             (48 * 32, 32 * 32)
         );
-        assert_eq!(
-            (entries[2].written, entries[2].uncovered),
-            (256, 256),
-            "objects nearer than the mask are uncovered"
-        );
+        // Objects nearer than the mask are uncovered.
+        assert_eq!((entries[2].written, entries[2].uncovered), (256, 256));
     }
 
     #[test]

@@ -98,11 +98,8 @@ mod tests {
             pacing: Pacing::Unlimited,
         };
         assert_eq!(parsed(all), SourceUri::Synthetic(scene));
-        assert_eq!(
-            parsed(all).to_string(),
-            all,
-            "what is shown can be read again"
-        );
+        // What is shown can be read again.
+        assert_eq!(parsed(all).to_string(), all);
         #[rustfmt::skip]
         let cases = [
             ("synthetic://street", "`traffic` is the only scene"),

@@ -52,10 +52,8 @@ fn added_sources_get_their_own_turn_and_removed_ones_release_it() {
     });
     assert!(controller.is_due(Instant::now()));
     controller.remove_source(3);
-    assert!(
-        !controller.is_due(Instant::now()),
-        "no source adapts any more"
-    );
+    // No source adapts any more.
+    assert!(!controller.is_due(Instant::now()));
 }
 
 #[test]
@@ -130,11 +128,8 @@ fn drops_raise_interval_immediately_to_required_value() {
     let mut adaptive = AdaptiveInterval::new(8);
     assert_eq!(run_controller(&mut adaptive, 100, 50, 4), [2, 2, 2, 2]);
     let mut adaptive = AdaptiveInterval::new(2);
-    assert_eq!(
-        run_controller(&mut adaptive, 100, 10, 3),
-        [2, 2, 2],
-        "the most allowed"
-    );
+    // The most allowed.
+    assert_eq!(run_controller(&mut adaptive, 100, 10, 3), [2, 2, 2]);
 }
 
 #[test]

@@ -168,11 +168,8 @@ mod tests {
                 Some(HeldKind::Message)
             );
         }
-        assert_eq!(
-            outbox.refused_for_now(first[0].1, false),
-            None,
-            "refused twice"
-        );
+        // Refused twice.
+        assert_eq!(outbox.refused_for_now(first[0].1, false), None);
         assert_eq!(sent(&mut outbox, 4), []);
         assert_eq!(outbox.counts().queued, 5);
         assert_eq!(outbox.spool_view().cursor, 1, "the log keeps it");

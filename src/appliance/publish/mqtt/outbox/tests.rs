@@ -274,21 +274,15 @@ fn state_keeps_newest_value_and_is_resent_on_connect() {
     assert!(!outbox.acknowledged(1), "no progress for the pipeline");
     assert!(outbox.acknowledged(2));
     assert_eq!(outbox.acks(), 2, "the broker has both");
-    assert_eq!(
-        outbox.counts().delivered,
-        1,
-        "the client's own state is in no count"
-    );
+    // The client's own state is in no count.
+    assert_eq!(outbox.counts().delivered, 1);
     outbox.set_state(message("n", "3"));
     assert_eq!(sent(&mut outbox).len(), 1);
     outbox.set_state(message("n", "4"));
     assert_eq!(sent(&mut outbox).len(), 1);
     outbox.disconnected();
-    assert_eq!(
-        outbox.counts().replaced,
-        2,
-        "of two values under way only the newest waits again"
-    );
+    // Of two values under way only the newest waits again.
+    assert_eq!(outbox.counts().replaced, 2);
     outbox.connected();
     let texts: Vec<_> = texts_sent(&mut outbox);
     assert_eq!(texts, ["online", "4"]);
