@@ -45,7 +45,6 @@ pub(super) fn check(map: &Map<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mistakes::loaded;
 
     #[test]
     fn prefix_is_a_topic_without_wildcards() {
@@ -55,11 +54,5 @@ mod tests {
         for bad in ["", "/a", "a/", "a//b", "a/#", "a+", "$a", "a b"] {
             assert!(!is_prefix(bad), "{bad}");
         }
-    }
-
-    #[test]
-    fn prefix_has_a_default() {
-        let config = loaded("homeassistant: {enabled: true}");
-        assert_eq!(config.homeassistant.prefix, "homeassistant");
     }
 }

@@ -132,13 +132,6 @@ mod tests {
     }
 
     #[test]
-    fn metrics_are_off_by_default() {
-        let config = MetricsConfig::default();
-        assert_eq!((config.listen, &config.text_file), (None, &None));
-        assert_eq!(load(""), config);
-    }
-
-    #[test]
     fn loopback_needs_neither_token_nor_tls() {
         for listen in ["127.0.0.1:9273", "[::1]:9273", "127.0.0.53:0"] {
             let config = load(&format!("listen: '{listen}'"));

@@ -356,15 +356,6 @@ mod tests {
     use crate::mistakes::loaded;
 
     #[test]
-    fn nothing_is_kept_by_default() {
-        let config = loaded("");
-        assert!(!config.has_media());
-        assert_eq!(config.record.folder_path(), *MEDIA_FOLDER);
-        assert_eq!(config.record.clips.ring_bytes, 32 << 20);
-        assert_eq!(config.record.retention.min_free_bytes, 1 << 30);
-    }
-
-    #[test]
     fn sources_override_what_is_kept() {
         let config = loaded(
             "sources: [{name: a, uri: /v.mp4, record: {snapshots: false, clips: true}}]\nrecord: {snapshots: {enabled: true}}",

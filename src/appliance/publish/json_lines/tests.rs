@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tests of the JSON-lines sink with a disk that fails on command, and with the kernel's own full device.
+//! Tests of the JSON-lines sink with a disk that fails on command.
 
 use std::io::Write;
 use std::time::SystemTime;
@@ -212,34 +212,10 @@ fn moved_and_removed_files_are_created_again() {
 }
 
 #[test]
-fn dev_full_does_not_stop_writer() {
-    let config = JsonLinesConfig {
-        path: Some("/dev/full".into()),
-    };
-    let mut sink = JsonLinesSink::start(&config, "dev", &[]).expect("/dev/full opens");
-    for _ in 0..5 {
-        sink.publish(&record("x"));
-    }
-    assert!(!sink.is_closed_by_reader());
-    let counts = Box::new(sink).close(Duration::from_secs(30));
-    assert_eq!(
-        (
-            counts.accepted,
-            counts.delivered,
-            counts.dropped,
-            counts.queued
-        ),
-        (5, 0, 5, 0)
-    );
-}
-
-#[test]
 fn a_closed_reader_is_reported_and_the_rest_dropped() {
     let disk = Disk::new(100_000);
     disk.state().broken_pipe = true;
-    let mut sink =
-        JsonLinesSink::start_with(disk, "test".to_owned(), "dev", &Classes::default(), None)
-            .expect("a thread");
+    let mut sink = start(&disk);
     sink.publish(&record("x"));
     eventually("the closed pipe is detected", || sink.is_closed_by_reader());
     sink.publish(&record("y"));

@@ -216,21 +216,6 @@ fn classes_stay_apart_unless_any_may_match() {
 }
 
 #[test]
-fn a_weak_detection_keeps_a_track_but_starts_none() {
-    let mut tracker = Tracker::new(&TrackerConfig {
-        probation_frames: 1,
-        min_new_track_score: 0.5,
-        ..config()
-    });
-    assert_eq!(tracker.update(&[found(0, 0.4, [0.0, 0.0, 9.0, 9.0])]), []);
-    tracker.update(&[found(0, 0.5, [0.0, 0.0, 9.0, 9.0])]);
-    assert_eq!(
-        states(tracker.update(&[found(0, 0.4, [0.0, 0.0, 9.0, 9.0])])),
-        [(1, TrackState::Active)]
-    );
-}
-
-#[test]
 fn min_iou_is_exact() {
     let mut tracker = Tracker::new(&TrackerConfig {
         probation_frames: 1,
