@@ -16,7 +16,7 @@ use support::clips::{plugins_without, theora};
 use support::daemon::{Setup, exits, finish, start, stderr, terminate, wait_until_some};
 use support::ffprobe::{decode, probe};
 use support::jetson_elements;
-use support::stream_capture::{capture, capture_within, units, write_clip};
+use support::stream_capture::{capture_within, units, write_clip};
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 
@@ -118,15 +118,6 @@ fn files_wait_for_the_encoder() {
         write_clip(&path, &units);
         assert_eq!(decode(&path), (90, String::new()), "{name}");
     }
-}
-
-#[test]
-fn stream_of_a_source_is_never_encoded_again() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = support::clips::mp4(folder.path(), "a.mp4", 320, 180, 60);
-    let captured = capture(SourceUri::File(path), usize::MAX);
-    assert_eq!(captured.units.lock().unwrap().len(), 60);
-    assert_eq!(captured.formats.lock().unwrap().len(), 1);
 }
 
 /// The camera is the double of v4l2src in `tests/virtual_jetson`.

@@ -135,55 +135,6 @@ fn other_paths_and_methods_are_refused() {
     assert_once!(answer => "HTTP/1.1 ");
 }
 
-#[test]
-fn oversized_requests_are_refused() {
-    let (_exporter, address) = serve(MetricsConfig::default());
-    let huge = "x".repeat(100_000);
-    let many: String = (0..200).map(|n| format!("X-{n}: y\r\n")).collect();
-    for request in [
-        format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: {huge}\r\n\r\n"),
-        format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{many}\r\n"),
-        format!("GET /{huge} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
-        huge,
-    ] {
-        let answer = exchange(address, request.as_bytes());
-        // The connection may be reset before the answer was read, since the request was not.
-        let found = status(&answer);
-        assert!(
-            ["431", "414", "400", "no answer"].contains(&found),
-            "{answer}"
-        );
-        assert!(!answer.contains("up 1"), "{answer}");
-    }
-    let many: String = (0..20).map(|n| format!("X-{n}: y\r\n")).collect();
-    assert_eq!(status(&get(address, "/metrics", &many)), "200");
-}
-
-#[test]
-fn slow_and_silent_clients_keep_no_one_out() {
-    let (_exporter, address) = serve(MetricsConfig::default());
-    let mut silent: Vec<TcpStream> = (0..200).map(|_| connect(address)).collect();
-    for (number, stream) in silent.iter_mut().enumerate() {
-        // Those that came first may have been disconnected already.
-        if number % 2 == 0 {
-            let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost:");
-        }
-    }
-    for _ in 0..20 {
-        assert_eq!(status(&get(address, "/metrics", "")), "200");
-    }
-    // All are disconnected, the newest by its time.
-    for stream in &mut silent {
-        let mut rest = Vec::new();
-        match stream.read_to_end(&mut rest) {
-            Ok(_) => {}
-            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),
-        }
-        assert!(!String::from_utf8_lossy(&rest).contains("up 1"));
-    }
-    assert_eq!(status(&get(address, "/metrics", "")), "200");
-}
-
 /// Sends a request through TLS with the program openssl; returns its output.
 pub(crate) fn through_tls(address: SocketAddr, folder: &Path, request: &str) -> String {
     let mut client = Command::new("openssl")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Access: passwords, TLS, brokers that refuse, and brokers that support only MQTT 3.1.1.
+//! Access: passwords, TLS, and brokers that refuse.
 
 #[allow(dead_code)] // Each test file uses its part of the shared code.
 use crate::support::publish as support;
@@ -10,11 +10,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use jetwatch_config::{Broker, Credentials, MqttConfig, Secret, TlsConfig};
-use jetwatch_mqtt::{Packet, Protocol};
 use jetwatch_publish::{ConnectionState, MqttSink, PublishError, Sink, Subscriber, probe};
 use support::mosquitto::{Mosquitto, client, program};
 use support::records::{TEST_TIMEOUT, next, publish_event, wait_until};
-use support::scripted::{Answer, Scripted};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -130,21 +128,6 @@ fn each_connection_failure_has_own_error() {
         ),
         "{error}"
     );
-}
-
-#[test]
-fn mqtt_3_1_1_broker_gets_3_1_1_protocol() {
-    let broker = Scripted::start(|_, packet| match packet {
-        Packet::Connect(connect) if connect.protocol == Protocol::V5 => {
-            Answer::Close(b"\x20\x02\0\x01".to_vec())
-        }
-        _ => Answer::Usual,
-    });
-    let info = probe(&broker.client(), TIMEOUT).expect("connected in the end");
-    assert_eq!(info.protocol, "3.1.1");
-    let connects = broker.connects();
-    let levels: Vec<Protocol> = connects.iter().map(|connect| connect.protocol).collect();
-    assert_eq!(levels, [Protocol::V5, Protocol::V311]);
 }
 
 /// Makes a CA, and a certificate for 127.0.0.1 and localhost signed by it.

@@ -8,10 +8,10 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 use jetwatch_config::{Broker, Credentials, MqttConfig, Secret};
-use jetwatch_publish::{EmbeddedBroker, MqttSink, Publication, Sink, TlsListener};
+use jetwatch_publish::{EmbeddedBroker, MqttSink, TlsListener};
 use support::clients::receive_one;
 use support::mosquitto::{client, program};
-use support::records::{TEST_TIMEOUT, at, wait_until};
+use support::records::wait_until;
 
 fn loopback() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
@@ -31,31 +31,6 @@ fn start() -> (EmbeddedBroker, MqttConfig) {
 /// What mosquitto_sub prints of one message on `topic`: whether it is retained, and its payload.
 fn mosquitto_sub(port: u16, topic: &str, more: &[&str]) -> (bool, String) {
     receive_one(port, topic, &[&["-F", "%r %p"], more].concat())
-}
-
-#[test]
-fn mosquitto_sub_sees_retained_values_with_both_protocols() {
-    let (broker, config) = start();
-    let mut sink =
-        MqttSink::start(&config, "dev", &["person".to_owned()]).expect("the thread starts");
-    sink.publish(&Publication::count("cam", "person", 3, at(0)));
-    wait_until("the count is delivered", || sink.counts().delivered == 1);
-    let port = broker.local_addr().port();
-    for version in ["311", "5"] {
-        assert_eq!(
-            mosquitto_sub(port, "jetwatch/dev/status", &["-V", version]),
-            (true, "1 online".to_owned())
-        );
-        assert_eq!(
-            mosquitto_sub(port, "jetwatch/+/cam/counts/person", &["-V", version]),
-            (true, "1 3".to_owned())
-        );
-    }
-    Box::new(sink).close(TEST_TIMEOUT);
-    assert_eq!(
-        mosquitto_sub(port, "jetwatch/dev/status", &[]),
-        (true, "1 offline".to_owned())
-    );
 }
 
 #[test]

@@ -6,7 +6,6 @@ use crate::support::publish;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -269,19 +268,6 @@ fn password_from_unit_environment_does_not_fail_manual_check() {
     let (code, printed) = check("/nonexistent/password");
     assert_eq!(code, Some(1), "{printed}");
     assert_has!(printed => "wrong  broker: ");
-}
-
-#[test]
-fn used_broker_port_is_reported() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap();
-    let setup = config(&format!("{{broker: embedded, listen: '{address}'}}"));
-    let output = exits(1, &mut setup.command("run"));
-    assert!(
-        output.err.contains(&address.to_string()) && output.err.contains("listen"),
-        "{}",
-        output.err
-    );
 }
 
 #[test]

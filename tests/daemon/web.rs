@@ -237,38 +237,6 @@ fn all_answers_have_the_headers_that_protect_the_page() {
 }
 
 #[test]
-fn paths_out_of_the_page_are_not_found() {
-    let page = Page::start("");
-    let session = page.log_in("anna");
-    fs::write(page.folder.path().join("clip-1"), "video").expect("written");
-    for path in [
-        "/../users",
-        "/api/media/%2e%2e/clip.mp4",
-        "/api/media/..%2fusers/clip.mp4",
-    ] {
-        let answer = get(page.address(), path, &session);
-        assert_eq!(status(&answer), "404", "{path}: {answer}");
-    }
-    let answer = get(page.address(), "/api/media/clip-1/clip.mp4", &session);
-    assert!(answer.ends_with("\r\n\r\nvideo"), "{answer}");
-    let part = get(
-        page.address(),
-        "/api/media/clip-1/clip.mp4",
-        &format!("Range: bytes=1-3\r\n{session}"),
-    );
-    assert_eq!((status(&part), body(&part)), ("206", "ide"), "{part}");
-    assert_eq!(header(&part, "content-range"), Some("bytes 1-3/5"));
-    assert_eq!(
-        status(&get(
-            page.address(),
-            "/api/media/clip-1/clip.mp4",
-            &format!("Range: bytes=5-\r\n{session}")
-        )),
-        "416"
-    );
-}
-
-#[test]
 fn streams_have_a_limit_and_messages_arrive() {
     let page = Page::start("");
     let address = page.address();

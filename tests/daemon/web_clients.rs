@@ -199,38 +199,6 @@ fn clients_that_read_nothing_are_disconnected() {
 }
 
 #[test]
-fn head_of_a_stream_takes_no_place() {
-    let daemon = Daemon::start("");
-    // More than there are streams, or connections.
-    let connections: Vec<TcpStream> = (0..200)
-        .map(|_| {
-            let mut stream = connect(daemon.address);
-            let host = daemon.address;
-            for path in ["/api/live", "/api/sources/gate/mjpeg"] {
-                let request = format!("HEAD {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
-                stream.write_all(request.as_bytes()).expect("written");
-            }
-            let mut answer = [0; 12];
-            stream.read_exact(&mut answer).expect("an answer");
-            assert_eq!(&answer, b"HTTP/1.1 405");
-            stream
-        })
-        .collect();
-    assert_eq!(status(&get(daemon.address, "/", "")), "200");
-    let mut stream = connect(daemon.address);
-    let request = format!(
-        "GET /api/sources/gate/mjpeg HTTP/1.1\r\nHost: {}\r\n\r\n",
-        daemon.address
-    );
-    stream.write_all(request.as_bytes()).expect("written");
-    let mut answer = [0; 12];
-    stream.read_exact(&mut answer).expect("an answer");
-    assert_eq!(&answer, b"HTTP/1.1 200");
-    drop(connections);
-    daemon.stop();
-}
-
-#[test]
 fn connections_leave_nothing_behind() {
     let daemon = Daemon::start("");
     let files = open_files(&daemon) + 8;

@@ -371,5 +371,11 @@ mod tests {
         assert_eq!(rules.need(&Method::PUT), Ok(OPERATOR));
         let all = "GET, HEAD, POST, PUT".to_owned();
         assert_eq!(rules.need(&Method::DELETE), Err(all));
+        for stream in ["/api/live", "/api/sources/a/mjpeg"] {
+            let Some(Route::Api(stream, _)) = Route::of(stream) else {
+                panic!("{stream} has no route");
+            };
+            assert_eq!(stream.need(&Method::HEAD), Err("GET".to_owned()));
+        }
     }
 }
