@@ -9,13 +9,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::daemon::{
-    Setup, finish, jetwatch, json_lines, start, terminate, wait_until_some,
-};
+use crate::support::daemon::{Setup, finish, jetwatch, start, terminate, wait_until_some};
+use crate::support::http_camera::certificate;
 use crate::support::http_endpoint::{Answer, Endpoint, Request};
+use crate::support::rtsp::RtspServer;
 use jetwatch_config::{Config, WebhookConfig};
 use jetwatch_publish::{Publication, Sink, SinkCounts, WebhookSink};
 use jetwatch_types::{Classes, EventKind, SourceState};
@@ -225,86 +224,34 @@ fn stop_does_not_wait_for_an_endpoint_that_hangs() {
 #[test]
 fn https_endpoint_is_trusted_by_its_authority_only() {
     let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).display().to_string();
-    let openssl = |arguments: &str| {
-        let output = Command::new("openssl")
-            .args(arguments.split(' '))
-            .output()
-            .expect("this test needs the program openssl: apt-get install openssl");
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-    };
-    openssl(&format!(
-        "req -x509 -newkey rsa:2048 -nodes -keyout {} -out {} -days 2 -subj /CN=test",
-        path("ca.key"),
-        path("ca.pem")
-    ));
-    openssl(&format!(
-        "req -newkey rsa:2048 -nodes -keyout {} -out {} -subj /CN=localhost",
-        path("key.pem"),
-        path("request.pem")
-    ));
-    fs::write(path("extensions"), "subjectAltName=DNS:localhost\n").unwrap();
-    openssl(&format!(
-        "x509 -req -in {} -CA {} -CAkey {} -CAcreateserial -days 2 -extfile {} -out {}",
-        path("request.pem"),
-        path("ca.pem"),
-        path("ca.key"),
-        path("extensions"),
-        path("cert.pem")
-    ));
-    let server = "
-import http.server, ssl, sys
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers['content-length']))
-        with open(sys.argv[3], 'ab') as file:
-            file.write(body + b'\\n')
-        self.send_response(200)
-        self.send_header('content-length', '0')
-        self.end_headers()
-    def log_message(self, *_):
-        pass
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain(sys.argv[1], sys.argv[2])
-server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
-server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-print(server.server_port, flush=True)
-server.serve_forever()
-";
-    let mut child = Command::new("python3")
-        .args([
-            "-c",
-            server,
-            &path("cert.pem"),
-            &path("key.pem"),
-            &path("events.jsonl"),
-        ])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("this test needs the program python3");
-    let mut line = String::new();
-    let stdout = child.stdout.take().expect("it is piped");
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).unwrap();
-    let url = format!("https://localhost:{}/", line.trim());
+    let authority = certificate(folder.path(), "authority", "DNS:authority", None);
+    let signed = certificate(
+        folder.path(),
+        "endpoint",
+        "DNS:localhost",
+        Some("authority"),
+    );
+    let endpoint = Endpoint::start(vec![OK]);
+    let arguments = [
+        signed.with_key.display().to_string(),
+        endpoint.port().to_string(),
+    ];
+    let front = RtspServer::start_script("tls_front.py", &arguments.each_ref().map(String::as_str));
+    let url = format!("https://localhost:{}/", front.port);
 
     let stranger = config(folder.path(), &url, "events: [new]");
     let mut untrusting = sink(&stranger);
     publish(&mut untrusting, 1..=1);
     let counts = close(untrusting);
     assert_eq!((counts.delivered, counts.queued), (0, 1));
-    let ca = format!("events: [new], ca_file: '{}'", path("ca.pem"));
+    let ca = format!(
+        "events: [new], ca_file: '{}'",
+        authority.certificate.display()
+    );
     let mut trusting = sink(&config(folder.path(), &url, &ca));
     publish(&mut trusting, 2..=2);
-    let events = || json_lines(&folder.path().join("events.jsonl"));
-    wait_until("both events", || events().len() == 2);
+    wait_until("both events", || endpoint.accepted().len() == 2);
     close(trusting);
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 #[test]

@@ -141,14 +141,13 @@ fn kind_of(kind: &AnalyticsEventKind) -> WebhookEvent {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant, SystemTime};
+    use std::time::{Duration, SystemTime};
 
     use super::*;
     use crate::AnalyticsMessage;
     use jetwatch_config::{Config, SceneRules};
     use jetwatch_types::{
-        AnalyticsEvent, FrameMeta, LabelGroup, Size, SourceId, Track, TrackEvent, TrackId,
-        TrackState,
+        AnalyticsEvent, FrameMeta, LabelGroup, Size, Track, TrackEvent, TrackId, TrackState,
     };
 
     fn filter(keys: &str) -> Filter {
@@ -165,17 +164,6 @@ mod tests {
             &config.publish.webhooks[0],
             &Classes::new(&labels, &[vehicle]),
         )
-    }
-
-    fn frame() -> FrameMeta {
-        FrameMeta {
-            source: SourceId(0),
-            seq: 1,
-            pts: None,
-            captured_at: SystemTime::UNIX_EPOCH,
-            received_at: Instant::now(),
-            source_size: Size::new(10, 10),
-        }
     }
 
     fn event(kind: EventKind, class: u16) -> TrackEvent {
@@ -205,7 +193,7 @@ mod tests {
     /// The words of what is chosen of one track event for each kind and class, one analytics event of a car and one of a zone, and
     /// an offline source.
     fn chosen(filter: &Filter, source: &str) -> Vec<&'static str> {
-        let frame = frame();
+        let frame = FrameMeta::for_test(0, 1, Size::new(10, 10));
         let events = [
             event(EventKind::New, 0),
             event(EventKind::Update, 1),

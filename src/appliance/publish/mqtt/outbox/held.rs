@@ -99,18 +99,12 @@ pub(in crate::mqtt) enum HeldKind {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use bytes::Bytes;
     use jetwatch_spool::{Class, GapReason};
 
     use super::super::Outbox;
-    use super::super::entry::{Importance, Message, Pace, Tag};
+    use super::super::entry::{Importance, Pace, Tag};
+    use super::super::tests::{adds_up, message, tag};
     use super::*;
-
-    fn message(topic: &str, payload: &str) -> Message {
-        Message::new(Arc::from(topic), Bytes::copy_from_slice(payload.as_bytes()))
-    }
 
     /// Payloads and packet identifiers of what may be sent now.
     fn sent(outbox: &mut Outbox, window: usize) -> Vec<(String, u16)> {
@@ -126,23 +120,14 @@ mod tests {
         sent.into_iter().map(|(text, _)| text).collect()
     }
 
-    fn adds_up(outbox: &Outbox) {
-        let counts = outbox.counts();
-        let sum = counts.delivered + counts.dropped + counts.replaced + counts.queued;
-        assert_eq!(counts.accepted, sum, "{counts:?}");
-    }
-
     fn tagged(outbox: &mut Outbox, seq: u64, importance: Importance) {
         let class = match importance {
             Importance::Update => Class::Update,
             Importance::Essential => Class::New,
         };
         let tag = Tag {
-            seq,
-            at_ms: 0,
-            track: 1,
             class,
-            is_stored: false,
+            ..tag(seq, 0)
         };
         outbox.push(message("e", &seq.to_string()).tagged(tag));
     }

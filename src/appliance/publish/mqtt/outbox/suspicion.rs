@@ -214,24 +214,14 @@ pub(super) enum Verdict {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use jetwatch_spool::{Class, GapReason};
+    use jetwatch_spool::GapReason;
 
     use super::super::Outbox;
-    use super::super::entry::{Message, Outgoing, Pace, Tag};
-
-    fn message(topic: &str, payload: &str) -> Message {
-        Message::new(topic.into(), Bytes::copy_from_slice(payload.as_bytes()))
-    }
+    use super::super::entry::{Outgoing, Pace};
+    use super::super::tests::{adds_up, message, tag};
 
     fn event(outbox: &mut Outbox, seq: u64) {
-        let tag = Tag {
-            seq,
-            at_ms: 0,
-            track: 1,
-            class: Class::New,
-            is_stored: false,
-        };
-        outbox.push(message("events", &seq.to_string()).tagged(tag));
+        outbox.push(message("events", &seq.to_string()).tagged(tag(seq, 0)));
     }
 
     /// A connection that ends when the broker gets what `is_bad`; returns what it has taken.
@@ -269,12 +259,6 @@ mod tests {
             let text = String::from_utf8_lossy(&outgoing.message.payload).into_owned();
             unanswered.push((outgoing.id.expect("QoS 1"), text));
         }
-    }
-
-    fn adds_up(outbox: &Outbox) {
-        let counts = outbox.counts();
-        let sum = counts.delivered + counts.dropped + counts.replaced + counts.queued;
-        assert_eq!(counts.accepted, sum, "{counts:?}");
     }
 
     #[test]

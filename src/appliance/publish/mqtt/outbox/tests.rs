@@ -12,7 +12,7 @@ const WINDOW: usize = 4;
 /// Some time after 1970.
 const START_MS: u64 = 1_800_000_000_000;
 
-fn message(topic: &str, payload: &str) -> Message {
+pub(super) fn message(topic: &str, payload: &str) -> Message {
     Message::new(topic.into(), Bytes::copy_from_slice(payload.as_bytes()))
 }
 
@@ -44,14 +44,14 @@ fn texts_sent(outbox: &mut Outbox) -> Vec<String> {
     sent(outbox).into_iter().map(|(text, ..)| text).collect()
 }
 
-fn adds_up(outbox: &Outbox) {
+pub(super) fn adds_up(outbox: &Outbox) {
     let counts = outbox.counts();
     let sum = counts.delivered + counts.dropped + counts.replaced + counts.queued;
     assert_eq!(counts.accepted, sum, "{counts:?}");
 }
 
 /// A numbered message that was made at this time.
-fn tag(seq: u64, at_ms: u64) -> Tag {
+pub(super) fn tag(seq: u64, at_ms: u64) -> Tag {
     Tag {
         seq,
         at_ms,
