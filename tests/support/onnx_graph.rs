@@ -162,7 +162,8 @@ fn value_info(name: &str, element: u64, shape: &str) -> Message {
         let mut dimension = Message::default();
         match axis.parse() {
             Ok(len) => dimension.number(1, len),
-            Err(_) => dimension.text(2, axis),
+            // A length in quotes is the name of an open axis.
+            Err(_) => dimension.text(2, axis.trim_matches('\'')),
         }
         axes.message(1, dimension);
     }

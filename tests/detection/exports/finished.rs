@@ -78,13 +78,13 @@ pub(super) fn four_tensors_with_a_count_are_read() -> Vec<Export> {
     let (floats, ints) = ("classes det_classes 1 100", "classes det_classes@6 1 100");
     let longs = "classes det_classes@7 1 100";
     let plugin = "num_dets det_boxes det_scores det_classes = TRT::EfficientNMS_TRT corners scores
-        > num_dets@6 1 1
-        > det_boxes 1 100 4
-        > det_scores 1 100
-        > det_classes@6 1 100";
+        > num_dets@6 '1' '1'
+        > det_boxes '1' '100' '4'
+        > det_scores '1' '100'
+        > det_classes@6 '1' '100'";
     #[rustfmt::skip]
     let rows = vec![
-        row("YOLOv7, end2end for TensorRT", corners(P5.net(3).named(), Edges::Pixels, plugin), Drafts("efficient_nms")),
+        row("YOLOv6, YOLOv7 and DAMO-YOLO, end2end for TensorRT", corners(P5.net(3).named(), Edges::Pixels, plugin), Drafts("efficient_nms")),
         row("EfficientNMS by another operator", counted(count32, ints), Reads("efficient_nms", CENTERED)),
         row("BatchedNMS by another operator", counted(count32, floats), Reads("batched_nms", CENTERED)),
         row("YOLO-NAS, predictions of a batch", counted(count64, longs), Reads("finished", "")),

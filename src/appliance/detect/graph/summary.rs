@@ -328,7 +328,11 @@ pub(super) fn summarize(
 fn tensor(port: &onnx_proto::ValueInfo<'_>) -> Tensor {
     let axis = |axis: &onnx_proto::Axis<'_>| match axis {
         onnx_proto::Axis::Fixed(len) => Axis::Fixed(len.unsigned_abs()),
-        onnx_proto::Axis::Open(name) => Axis::Open((*name).to_owned()),
+        // The scripts of YOLOv6, YOLOv7 and DAMO-YOLO write lengths as names.
+        onnx_proto::Axis::Open(name) => match name.parse() {
+            Ok(len) if len > 0 => Axis::Fixed(len),
+            _ => Axis::Open((*name).to_owned()),
+        },
     };
     Tensor {
         name: port.name.to_owned(),
