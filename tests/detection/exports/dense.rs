@@ -119,7 +119,7 @@ pub(super) fn boxes_with_scores_are_read() -> Vec<Export> {
     let rows = vec![
         row("YOLO-NAS, raw", pair(P5.net(3), "> corners 1 N 4\n> scores 1 N C"), nas),
         row("YOLO-NAS, raw, 80 classes", pair(P5.net(80), "> corners 1 N 4\n> scores 1 N C"), nas),
-        row("DAMO-YOLO", pair(P5.net(3), "> scores 1 N C\n> corners 1 N 4"), Reads("yolo_nas", "rgb 0..255 top_left")),
+        row("DAMO-YOLO", pair(P5.net(3), "> scores 1 N C\n> corners 1 N 4"), Reads("yolo_nas", "rgb 0..255 stretch")),
         row("PP-YOLOE, raw", pair(paddle(), "> corners 1 N 4\n> planes 1 C N"), Reads("yolo_nas", "")),
         row("darknet to ONNX, boxes and confs", darknet().and(single), Reads("yolov4", STRETCHED)),
         row("SSD, finished boxes", ssd(P5.net(3), "background scores"), ssd_read),

@@ -11,7 +11,7 @@
 //!
 //! ```text
 //! YOLO-NAS    red first, 0 to 1, centered on gray 114        super-gradients' own processing, which also leaves a margin of 2 pixels
-//! DAMO-YOLO   red first, 0 to 255, top left on black         its transforms have mean 0 and deviation 1; scores are its first output
+//! DAMO-YOLO   red first, 0 to 255, stretched                 keep_ratio is False in its configurations; scores are its first output
 //! PP-YOLOE+   red first, 0 to 1, stretched                   norm_type none still divides by 255
 //! PP-YOLOE    red first, ImageNet's mean and deviation, stretched; the same for PicoDet
 //! RTMDet      blue first, ImageNet's mean and deviation, top left on gray 114
@@ -57,8 +57,6 @@ const DAMO: (&str, Preprocessing) = (
     "DAMO-YOLO",
     Preprocessing {
         scale: [1.0; 3],
-        placement: Placement::TopLeft,
-        padding: 0,
         ..UNIT
     },
 );
