@@ -100,6 +100,8 @@ pub(super) fn yolo_rows_and_maps_are_read() -> Vec<Export> {
     rows
 }
 
+        row("MultimediaTechLab's YOLO", thrice(P5.net(3)), Reads("yolov8_raw", CENTERED)),
+        row("MultimediaTechLab's YOLO, 4 classes", thrice(P5.net(4)), Reads("yolov8_raw", CENTERED)),
 pub(super) fn boxes_with_scores_are_read() -> Vec<Export> {
     let pair = |net: Net, outputs: &str| corners(net, Edges::Pixels, outputs);
     let paddle = || {

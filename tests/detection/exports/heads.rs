@@ -466,6 +466,27 @@ pub(super) const PICODET: &str = "planes# = Reshape cls# [-1,C,H*W]
     > scores# 1 H*W C
     > reg# 1 H*W 32";
 
+/// MultimediaTechLab's YOLO: logits, distributions, and their distances in strides, and all again of an auxiliary branch.
+pub(super) fn thrice(mut net: Net) -> Net {
+    let classes = net.classes;
+    net.maps("logits", &net.none(), &|_, object| object.logits(classes));
+    net.maps("sides", &[1.0; 4], &|cell, object| {
+        object.sides(cell, 0.5).to_vec()
+    });
+    let main = "bins# = ConstantOfShape [1,16,4,H,W]
+        > logits# 1 C H W
+        > bins# 1 16 4 H W
+        > sides# 1 4 H W";
+    net.and(main).and(
+        "first# = Mul logits# (0)
+        second# = Mul sides# (0)
+        third# = ConstantOfShape [1,16,4,H,W]
+        > first# 1 C H W
+        > third# 1 16 4 H W
+        > second# 1 4 H W",
+    )
+}
+
 /// RTMDet: logits, and distances in pixels from the corner of a cell.
 pub(super) fn rtmdet(mut net: Net) -> Net {
     let classes = net.classes;

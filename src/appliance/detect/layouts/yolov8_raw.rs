@@ -6,6 +6,8 @@
 //! separate  scores [C, h, w]   boxes [4·bins, h, w]      Rockchip's model zoo; its third map, a sum of scores, is not needed
 //! joined    [4·bins + C, h, w]                           the maps that Ultralytics' head joins
 //!           [C + 4·bins, h, w]                           MMYOLO's, without its post-processing (--model-only)
+//! thrice    [C, h, w]  [16, 4, h, w]  [4, h, w]          MultimediaTechLab's YOLO: the second has the distributions of the third, and
+//!                                                        all come again for its auxiliary branch
 //! ```
 //!
 //! A side has 16 bins of a distribution before its softmax, or, in YOLO26 and RTMDet, one number. Cells have their center in the
@@ -128,6 +130,9 @@ const SIDES: [u64; 3] = [DISTRIBUTIONS, PPYOLOE_SIDES, 4];
 
 /// A map of boxes and one of scores for each stride, perhaps with a further one of a single channel.
 fn separate(outputs: &Outputs<'_>, strides: &'static [u32]) -> Option<Vec<Recognized>> {
+    if let Some((scores, boxes)) = thrice(outputs, strides) {
+        return Some(vec![of_maps(outputs, strides, 1, &scores, &boxes)?]);
+    }
     if ![2, 3]
         .map(|kinds| kinds * strides.len())
         .contains(&outputs.list.len())
@@ -146,11 +151,7 @@ fn separate(outputs: &Outputs<'_>, strides: &'static [u32]) -> Option<Vec<Recogn
         rest.find(|output| outputs.channels_at(output, *stride).is_some())
     };
     let scores: Vec<&Output<'_>> = strides.iter().map(score).collect::<Option<_>>()?;
-    let classes = scores[0].axes[0]?;
-    if scores.iter().any(|output| output.axes[0] != Some(classes)) {
-        return None;
-    }
-    let (key, word) = activation_of(scores[0], true);
+    let (_, word) = activation_of(scores[0], true);
     // MMDetection's RTMDet multiplies its distances by the stride.
     let are_pixels = bins == 1 && boxes[0].made_by == Some("Mul");
     // Distances with finished scores, or with a centerness, are FCOS's, too, which reads them.
@@ -160,24 +161,67 @@ fn separate(outputs: &Outputs<'_>, strides: &'static [u32]) -> Option<Vec<Recogn
     if bins == 1 && is_other {
         return None;
     }
-    let reason = format!(
-        "scores of {classes} classes and distances with {bins} bins at strides {strides:?}{}",
-        outputs.agrees(classes)
-    );
-    let tensors = vec![
-        recognize::per_grid("scores", &scores),
-        recognize::per_grid("boxes", &boxes),
-    ];
-    let certainty = outputs.limited(Certainty::Likely, classes);
-    let found = Recognized {
-        parameters: vec![(key, word.to_owned())],
-        ..Recognized::new(certainty, classes, tensors, reason)
-    };
+    let found = of_maps(outputs, strides, bins, &scores, &boxes)?;
     Some(match (bins, are_pixels) {
         (1, true) => vec![of_rtmdet(found, PIXELS)],
         (1, false) => of_one_number(outputs, found),
         _ => vec![found],
     })
+}
+
+/// The guess for these maps, where all have scores of as many classes.
+fn of_maps(
+    outputs: &Outputs<'_>,
+    strides: &[u32],
+    bins: u64,
+    scores: &[&Output<'_>],
+    boxes: &[&Output<'_>],
+) -> Option<Recognized> {
+    let classes = scores[0].axes[0]?;
+    if scores.iter().any(|output| output.axes[0] != Some(classes)) {
+        return None;
+    }
+    let (key, word) = activation_of(scores[0], true);
+    let reason = format!(
+        "scores of {classes} classes and distances with {bins} bins at strides {strides:?}{}",
+        outputs.agrees(classes)
+    );
+    let tensors = vec![
+        recognize::per_grid("scores", scores),
+        recognize::per_grid("boxes", boxes),
+    ];
+    let certainty = outputs.limited(Certainty::Likely, classes);
+    Some(Recognized {
+        parameters: vec![(key, word.to_owned())],
+        ..Recognized::new(certainty, classes, tensors, reason)
+    })
+}
+
+/// Scores and distances of each stride, with the distributions of the distances between them.
+fn thrice<'o, 'a>(
+    outputs: &'o Outputs<'a>,
+    strides: &[u32],
+) -> Option<(Vec<&'o Output<'a>>, Vec<&'o Output<'a>>)> {
+    if ![3, 6]
+        .map(|kinds| kinds * strides.len())
+        .contains(&outputs.list.len())
+    {
+        return None;
+    }
+    let level = |(stride, level): (&u32, &'o [Output<'a>])| {
+        let [scores, bins, sides] = level else {
+            return None;
+        };
+        let fits = matches!(bins.axes.as_slice(), [_, Some(4), _, _])
+            && outputs.channels_at(scores, *stride).is_some()
+            && outputs.channels_at(sides, *stride) == Some(4);
+        fits.then_some((scores, sides))
+    };
+    strides
+        .iter()
+        .zip(outputs.list.chunks(3))
+        .map(level)
+        .collect()
 }
 
 /// RTMDet, whose distances begin in the corner.
