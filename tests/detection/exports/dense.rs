@@ -68,6 +68,9 @@ pub(super) fn yolo_rows_and_maps_are_read() -> Vec<Export> {
     let yolox_input = "bgr 0..255 top_left";
     let (v5, raw) = (Reads("yolov5", CENTERED), Reads("yolov5_raw", CENTERED));
     let one = "> output 1 N 6";
+    let best_of = |weight: &str| deepstream(P5.net(3).named().weight(weight), one);
+    // The best class of each box of PaddleDetection's networks.
+    let of_paddle = deepstream(P5.net(3).by("PaddlePaddle").named(), one);
     let three = "> boxes 1 N 4\n> best_scores 1 N 1\n> classes 1 N 1";
     #[rustfmt::skip]
     let rows = vec![
@@ -90,9 +93,15 @@ pub(super) fn yolo_rows_and_maps_are_read() -> Vec<Export> {
         row("YOLOX, decoded, 1 class", yolox(P5.net(1), DECODED), Reads("yolov5", yolox_input)),
         row("YOLOv6", yolov6(P5.net(3)), v5),
         row("DeepStream-Yolo, one tensor", deepstream(P5.net(3).named(), one), Reads("finished", CENTERED)),
+        row("DeepStream-Yolo, YOLOX", best_of("0.head.obj_preds.0.weight"), Reads("finished", yolox_input)),
+        row("DeepStream-Yolo, DAMO-YOLO", best_of("0.head.gfl_cls.0.weight"), Reads("finished", "rgb 0..255 stretch")),
+        row("DeepStream-Yolo, RTMDet", best_of("0.bbox_head.rtm_reg.0.weight"), Reads("finished", "bgr -1.8..2.6 top_left")),
+        row("DeepStream-Yolo, PP-YOLOE+", of_paddle, Reads("finished", STRETCHED)),
         row("DeepStream-Yolo, three tensors", deepstream(P5.net(3).named(), three), Reads("finished", CENTERED)),
         row("rknn_model_zoo, nine maps", distributed(P5.net(3), 16, NINE), Reads("yolov8_raw", CENTERED)),
         row("rknn_model_zoo, six maps", distributed(P5.net(3), 16, SIX), Reads("yolov8_raw", CENTERED)),
+        row("MultimediaTechLab's YOLO", thrice(P5.net(3)), Reads("yolov8_raw", CENTERED)),
+        row("MultimediaTechLab's YOLO, 4 classes", thrice(P5.net(4)), Reads("yolov8_raw", CENTERED)),
         row("Ultralytics, maps before their decoding", distributed(P5.net(3), 16, JOINED), Reads("yolov8_raw", CENTERED)),
         row("darknet to ONNX, YOLOv4", darknet_maps(P5.net(3), &YOLOV7, [1.2, 1.1, 1.05]), Reads("yolov4", STRETCHED)),
         row("darknet to ONNX, YOLOv4-tiny", darknet_maps(TINY.net(3), &YOLOV4_TINY, [1.05; 3]), Reads("yolov4", STRETCHED)),
@@ -100,8 +109,6 @@ pub(super) fn yolo_rows_and_maps_are_read() -> Vec<Export> {
     rows
 }
 
-        row("MultimediaTechLab's YOLO", thrice(P5.net(3)), Reads("yolov8_raw", CENTERED)),
-        row("MultimediaTechLab's YOLO, 4 classes", thrice(P5.net(4)), Reads("yolov8_raw", CENTERED)),
 pub(super) fn boxes_with_scores_are_read() -> Vec<Export> {
     let pair = |net: Net, outputs: &str| corners(net, Edges::Pixels, outputs);
     let paddle = || {

@@ -192,7 +192,15 @@ pub(super) fn queries_are_read() -> Vec<Export> {
         };
         transformer(net, 100, &none, &encode).and("> logits 1 100 1+C\n> boxes 1 100 4")
     };
-    let authors = P5.net(3).named().input("orig_target_sizes@7 1 2");
+    let authors = || P5.net(3).named().input("orig_target_sizes@7 1 2");
+    let deimv2 = authors().weight("model.backbone.dinov3.norm.weight");
+    // The best class of each query.
+    let best = "numbers = ArgMax logits axis=2\n> rows_of_6 1 300 6";
+    let dfine = P5
+        .net(3)
+        .named()
+        .weight("0.decoder.dec_score_head.0.weight");
+    let of_paddle = P5.net(3).by("PaddlePaddle").named();
     let ranked = "> top_classes@7 1 300\n> top_boxes 1 300 4\n> top_scores 1 300";
     let (read, imagenet) = (Reads("detr", STRETCHED), Reads("detr", IMAGENET));
     #[rustfmt::skip]
@@ -202,7 +210,11 @@ pub(super) fn queries_are_read() -> Vec<Export> {
         row("RT-DETR by transformers", sigmoid(80, 80, ["logits", "boxes"]), read),
         row("RT-DETR by transformers, all axes open", sigmoid(3, 3, ["logits", "boxes"]).open(), read),
         row("D-FINE by transformers, 3 classes", sigmoid(3, 3, ["logits", "boxes"]), read),
-        row("RT-DETR and D-FINE by their authors", top_300(authors, ranked), read),
+        row("RT-DETR and D-FINE by their authors", top_300(authors(), ranked), read),
+        row("DEIMv2 with DINOv3", top_300(deimv2, ranked), imagenet),
+        row("D-FINE by DeepStream-Yolo", top_300(dfine, best), Reads("finished", STRETCHED)),
+        row("RT-DETR of PaddleDetection by DeepStream-Yolo", top_300(of_paddle, best), Reads("finished", STRETCHED)),
+        row("TAO DINO, 3 classes", sigmoid(3, 3, ["logits", "boxes"]).weight("model.class_embed.0.bias"), imagenet),
         row("RF-DETR", sigmoid(91, 91, ["labels", "dets"]), imagenet),
         row("RF-DETR, 3 classes", sigmoid(3, 4, ["labels", "dets"]), imagenet),
         row("DETR, with no object", softmax(P5.net(91)), imagenet),

@@ -524,21 +524,18 @@ pub(super) fn mmyolo_yolox(mut net: Net) -> Net {
 }
 
 /// Boxes, scores and classes of MMYOLO with its post-processing, with a weight named `weight`.
-pub(super) fn mmyolo_parts(mut net: Net, weight: &str) -> Net {
-    net.floats(weight, &[1], &[0.0]);
-    let behind = format!(
-        "extra = Add kept_scores {weight}
-        num_dets = Unsqueeze kept_count [0]
+pub(super) fn mmyolo_parts(net: Net, weight: &str) -> Net {
+    suppressed(net.named().weight(weight), Edges::Pixels).and(
+        "num_dets = Unsqueeze kept_count [0]
         boxes3 = Unsqueeze boxes [0]
-        scores_flat = Reshape extra [1,-1]
+        scores_flat = Reshape kept_scores [1,-1]
         classes_flat = Reshape classes [1,-1]
         labels = Cast classes_flat to=6
         > num_dets@7 1 1
         > boxes3 1 kept 4
         > scores_flat 1 kept
-        > labels@6 1 kept"
-    );
-    suppressed(net.named(), Edges::Pixels).and(&behind)
+        > labels@6 1 kept",
+    )
 }
 
 /// NanoDet-Plus, in one tensor.

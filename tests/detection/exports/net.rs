@@ -422,6 +422,12 @@ impl Net {
         self
     }
 
+    /// Adds a weight of this name.
+    pub(super) fn weight(mut self, name: &str) -> Self {
+        self.floats(name, &[1], &[0.0]);
+        self
+    }
+
     /// Adds a weight of a file that is not there.
     pub(super) fn missing_weight(mut self, file: &str) -> Self {
         let weight = external_tensor("elsewhere", FLOAT, &[1], file, 0, None);

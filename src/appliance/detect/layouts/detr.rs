@@ -19,7 +19,7 @@ use jetwatch_config::{Map, Section};
 
 use super::keys::{ActivationKey, TensorForm, Tensors, single};
 use super::recognize::{self, Certainty, MAX_OBJECTS, Outputs, Recognized, THREE};
-use super::{DETECTOR, IMAGENET, Layout, OutputLayout, UNIT};
+use super::{DETECTOR, IMAGENET, Layout, OutputLayout, Preprocessing, UNIT};
 use crate::decoders::boxes::{BoxUnit, first_unbounded};
 use crate::decoders::candidates::{CandidateCollector, is_valid};
 pub use crate::decoders::dense::Activation as DetrActivation;
@@ -115,8 +115,19 @@ fn ranked(outputs: &Outputs<'_>) -> Option<Recognized> {
         recognize::single("scores", scores),
     ];
     let classes = outputs.noted_classes();
-    Some(Recognized::new(Certainty::Likely, classes, tensors, reason))
+    Some(Recognized {
+        origin: outputs.has_weight(DINOV3_WEIGHT).then_some(DEIMV2),
+        ..Recognized::new(Certainty::Likely, classes, tensors, reason)
+    })
 }
+
+/// Parts of the names of weights: of DINOv3 as backbone, of the heads of RT-DETR and D-FINE, and of those of DETR's other successors.
+pub(super) const DINOV3_WEIGHT: &str = "dinov3";
+pub(super) const SCORE_WEIGHT: &str = "score_head";
+const CLASS_WEIGHT: &str = "class_embed";
+/// Its smaller networks have no DINOv3, and take 0 to 1.
+pub(super) const DEIMV2: (&str, Preprocessing) = ("DEIMv2 with DINOv3", IMAGENET);
+pub(super) const AUTHORS: (&str, Preprocessing) = ("RT-DETR, D-FINE", UNIT);
 
 fn joined(outputs: &Outputs<'_>) -> Option<Recognized> {
     let (matrix, cells) = (outputs.matrix()?, outputs.cells(&THREE));
@@ -178,10 +189,13 @@ fn queries(outputs: &Outputs<'_>) -> Option<Recognized> {
     };
     let mut parameters = vec![("activation", activation.to_owned())];
     parameters.extend(has_rest.then(|| ("no_object", "true".to_owned())));
+    let is_successor = outputs.has_weight(CLASS_WEIGHT) && !outputs.has_weight(SCORE_WEIGHT);
     let origin = match (is_rf_detr, is_detr || columns.abs_diff(COCO_NUMBERS) <= 1) {
         (true, _) => ("RF-DETR", IMAGENET),
         (false, true) => ("DETR", IMAGENET),
-        (false, false) => ("RT-DETR, D-FINE", UNIT),
+        (false, false) if is_successor => ("DINO, Deformable DETR", IMAGENET),
+        (false, false) if outputs.has_weight(DINOV3_WEIGHT) => DEIMV2,
+        (false, false) => AUTHORS,
     };
     Some(Recognized {
         parameters,

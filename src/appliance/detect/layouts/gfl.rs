@@ -168,7 +168,8 @@ fn per_stride(outputs: &Outputs<'_>, certainty: Certainty, why: &str) -> Option<
 fn finished_rows(outputs: &Outputs<'_>) -> Option<Recognized> {
     let list = outputs.suppressed_rows()?;
     let classes = outputs.noted_classes();
-    if list.columns != 6 || !outputs.is_paddle() || classes == 0 {
+    let is_other = !outputs.is_paddle() || outputs.has_best_of_all();
+    if list.columns != 6 || is_other || classes == 0 {
         return None;
     }
     let why = format!(

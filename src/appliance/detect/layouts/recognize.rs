@@ -614,6 +614,11 @@ impl<'a> Outputs<'a> {
         }
     }
 
+    /// Whether the network gives all its boxes with the best class of each, as DeepStream-Yolo's scripts have it.
+    pub(super) fn has_best_of_all(&self) -> bool {
+        self.has_operator(&["ArgMax"]) && !self.is_behind_suppression()
+    }
+
     /// Whether the network chooses the best class of each box.
     pub(super) fn has_best_class(&self) -> bool {
         self.has_operator(&["ArgMax", "TopK"])

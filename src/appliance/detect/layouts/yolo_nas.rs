@@ -53,7 +53,7 @@ pub(crate) const YOLO_NAS: Layout = Layout {
 };
 
 const NAS: (&str, Preprocessing) = ("YOLO-NAS", CENTERED);
-const DAMO: (&str, Preprocessing) = (
+pub(super) const DAMO: (&str, Preprocessing) = (
     "DAMO-YOLO",
     Preprocessing {
         scale: [1.0; 3],

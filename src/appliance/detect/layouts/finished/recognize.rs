@@ -4,11 +4,12 @@
 //! Shapes, types, operators and names show what a tensor is. Unit, order of the edges and number of the first class are not in
 //! the file: they are those of the exporter that the outputs look like, see [`Family`].
 
+use super::super::detr::{AUTHORS, DEIMV2, DINOV3_WEIGHT, SCORE_WEIGHT};
 use super::super::recognize::{
     self as shared, Certainty, MAX_OBJECTS, Output, Outputs, Recognized, THREE,
 };
 use super::super::ssd::SSD;
-use super::super::yolo_nas::{RTMDET_ORIGIN, RTMDET_WEIGHT};
+use super::super::yolo_nas::{DAMO, RTMDET_ORIGIN, RTMDET_WEIGHT};
 use super::super::yolox::YOLOX;
 use super::super::{CENTERED, IMAGENET, Preprocessing, RAW, UNIT, nms_plugin};
 use super::keys::{CLASS, CORNERS, IGNORED, PADDLE, SCORE, ULTRALYTICS, YOLOV7};
@@ -158,10 +159,14 @@ const DETECTRON2: Family = Family {
     why: ", with the size of the image, as of Detectron2",
     ..PARTS
 };
-/// Networks of MMDetection and MMYOLO, by a part of the names of their weights.
-const BY_WEIGHTS: [(&str, (&str, Preprocessing)); 2] = [
+/// Networks by a part of the names of their weights: MMDetection, MMYOLO and DeepStream-Yolo give those of several families one form.
+const BY_WEIGHTS: [(&str, (&str, Preprocessing)); 6] = [
     (RTMDET_WEIGHT, RTMDET_ORIGIN),
     ("multi_level_conv_obj", YOLOX_ORIGIN),
+    ("obj_preds", ("YOLOX", YOLOX.input)),
+    ("gfl_cls", DAMO),
+    (DINOV3_WEIGHT, DEIMV2),
+    (SCORE_WEIGHT, AUTHORS),
 ];
 const YOLOX_ORIGIN: (&str, Preprocessing) = ("YOLOX of MMDetection", YOLOX.input);
 /// Of the networks with SiLU, RTMDet is the most frequent one.
@@ -209,6 +214,11 @@ impl Family {
             ),
             false => (self.first_class, ""),
         };
+        let mut by_weights = BY_WEIGHTS.iter();
+        let (origin, shown) = match by_weights.find(|(part, _)| outputs.has_weight(part)) {
+            Some((_, origin)) => (Some(*origin), "; names of weights show whose network it is"),
+            None => (self.origin, ""),
+        };
         let mut parameters = vec![
             ("columns", format!("[{}]", self.columns.join(", "))),
             ("boxes_are", self.boxes_are.to_owned()),
@@ -218,8 +228,13 @@ impl Family {
         parameters.extend((!self.suppressed).then(|| ("suppressed", "false".to_owned())));
         Recognized {
             parameters,
-            origin: self.origin,
-            ..Recognized::new(certainty, classes, tensors, reason + self.why + named)
+            origin,
+            ..Recognized::new(
+                certainty,
+                classes,
+                tensors,
+                reason + self.why + named + shown,
+            )
         }
     }
 }
@@ -417,15 +432,6 @@ fn parts_with(
     } else {
         PARTS
     };
-    let mut by_weights = BY_WEIGHTS.iter();
-    let family = match by_weights.find(|(part, _)| outputs.has_weight(part)) {
-        Some((_, origin)) => Family {
-            origin: Some(*origin),
-            why: ", with weights named as of MMDetection and MMYOLO",
-            ..family
-        },
-        None => family,
-    };
     let certainty = if is_tensorflow || is_lite || is_behind && (names_fit || are_whole) {
         Certainty::Certain
     } else if names_fit || are_whole {
@@ -536,6 +542,12 @@ fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
     let noted = |key| outputs.network.metadata_value(key).unwrap_or_default();
     let is_rtdetr = noted("head") == "RTDETRDecoder" || noted("description").contains("rtdetr");
     let family = match width {
+        6 if outputs.is_paddle() && outputs.has_best_of_all() => Family {
+            columns: &ULTRALYTICS,
+            suppressed: !is_dense(outputs, rows),
+            why: ", with the best class of each: DeepStream-Yolo",
+            ..PADDLE_ROWS
+        },
         6 if outputs.is_paddle() => PADDLE_ROWS,
         6 if is_dense(outputs, rows) => DEEPSTREAM_ROWS,
         6 if is_rtdetr => RTDETR_ROWS,
