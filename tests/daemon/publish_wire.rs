@@ -51,11 +51,11 @@ fn committed_message_schema_equals_generated_schema() {
 }
 
 #[test]
-fn message_page_has_a_table_for_every_link() {
+fn message_page_has_a_list_for_every_link() {
     let page = message_page();
     assert_has!(page =>
-        "| [`event`](#event) | `<source>/events` | 1 | no |", "| [`source`](#state-of-a-source) | `<source>/status` | 1 | yes |",
-        "| `box` | array of 4 × number |", "`end`: The track ended.");
+        "Kind `event`; topic `<source>/events`, QoS 1.\n", "Kind `source`; topic `<source>/status`, QoS 1, retained.\n",
+        "- `box` (array of 4 × number): ", "`end`: The track ended.");
     let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
     let slugs: Vec<String> = headings.map(heading_slug).collect();
     for link in page.split("](#").skip(1) {

@@ -146,9 +146,9 @@ fn comments_have_margins_defaults_and_line_breaks() {
         "{text}"
     );
     assert_has!(text =>
-        "where it was seen last. Default: iou.\n  type: sort\n",
-        "in detector.groups; any: of every class.\n  #class_match: same\n",
-        "cuda: the GPU or an error. One of auto, cpu, cuda.\n  #onnx_provider: auto\n",
+        "and their direction. Default: iou.\n  type: sort\n",
+        "class or group; any: of every class.\n  #class_match: same\n",
+        "cuda: the GPU or an\n  # error. One of auto, cpu, cuda.\n  #onnx_provider: auto\n",
         "\n    # Areas of the image in which objects are counted. Default: none.\n    #zones:\n    #  # Name of the rule");
     assert!(!text.contains("Old."), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= MAX_WIDTH));

@@ -42,29 +42,29 @@ pub struct ZoneRule {
     /// Name of the rule in topics and messages; unique among the source's rules.
     #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// Corners in their order around the zone: pairs of shares of the image's width and height, from the top left.
+    /// Corners in order around the zone: shares of the image's width and height, from the top left.
     #[key(name = "coordinates", text = COORDINATES, parse = Polygon::parse)]
     pub area: Polygon,
-    /// Consecutive frames in which an object must be inside, or outside, before it counts.
+    /// Consecutive frames inside, or outside, before an object counts.
     #[key(range = 1..=1000, unit = "frames", default = 3)]
     pub inertia_frames: u32,
     /// An object that stays for this long loiters. Default: not reported.
     #[key(name = "loitering_time_s", range = 1..=86_400)]
     pub loitering: Option<Duration>,
-    /// Minimum number of objects of a crowd. Default: not reported.
+    /// Number of objects from which on the zone is overcrowded. Default: not reported.
     #[key(range = 1..=10_000, unit = "objects")]
     pub object_threshold: Option<u32>,
-    /// Labels, or names of groups, of the objects that the rule is about. Default: all.
+    /// Labels or groups of the objects. Default: all.
     #[key(text = "a label")]
     pub objects: Vec<String>,
-    /// When the rule is on: a name from schedules, a window or a list of windows. Default: always.
+    /// When the rule is on. Default: always.
     pub schedule: Option<Schedule>,
 }
 
 /// What only the check of a zone reads.
 #[derive(Section)]
 struct ZoneOptions {
-    /// Whether the zone may share a part of the image with another zone: an object there is counted in both.
+    /// Whether the zone may overlap another one: an object there is counted in both.
     #[key(default = false)]
     allow_overlap: bool,
 }
@@ -75,16 +75,16 @@ pub struct LineRule {
     /// Name of the rule in topics and messages; unique among the source's rules.
     #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// Where the line begins and ends. Crossings are published as to the left or to the right, seen along the line.
+    /// Begin and end of the line. Crossings go to the left or to the right, seen along it.
     #[key(name = "coordinates", text = COORDINATES, parse = Segment::parse)]
     pub line: Segment,
-    /// Consecutive frames in which an object must be on the other side before it has crossed.
+    /// Consecutive frames on the other side before an object has crossed.
     #[key(range = 1..=1000, unit = "frames", default = 3)]
     pub inertia_frames: u32,
-    /// Labels, or names of groups, of the objects that the rule is about. Default: all.
+    /// Labels or groups of the objects. Default: all.
     #[key(text = "a label")]
     pub objects: Vec<String>,
-    /// When the rule is on: a name from schedules, a window or a list of windows. Default: always.
+    /// When the rule is on. Default: always.
     pub schedule: Option<Schedule>,
 }
 
@@ -94,18 +94,18 @@ pub struct DirectionRule {
     /// Name of the direction in messages; unique among the source's rules.
     #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// Two points of the direction; only where it leads matters. Of several that fit, the first is published.
+    /// Two points; only where they lead matters. Of several directions that fit, the first is published.
     #[key(name = "coordinates", text = COORDINATES, parse = Segment::parse)]
     pub line: Segment,
-    /// Maximum angle between the direction and the motion of an object, as both are seen in the image.
+    /// Maximum angle between the direction and an object's motion, in the image.
     ///
     /// In the image's pixels, not in shares of its sides.
     #[key(range = 0.0..=180.0, default = 45.0)]
     pub tolerance_degrees: f32,
-    /// Distance that an object must have moved before its direction is compared, in shares of the image.
+    /// Distance in shares of the image that an object must have moved before its direction is compared.
     #[key(range = 0.0..=1.0, exclusive_min, default = 0.05)]
     pub min_distance: f32,
-    /// When the rule is on: a name from schedules, a window or a list of windows. Default: always.
+    /// When the rule is on. Default: always.
     pub schedule: Option<Schedule>,
 }
 
@@ -118,13 +118,13 @@ pub struct StationaryRule {
     /// An object has not moved while its box overlaps the first one by this IOU.
     #[key(range = 0.0..=1.0, exclusive_min, default = 0.8)]
     pub min_iou: f32,
-    /// Consecutive frames in which an object must have moved before it is no longer at rest.
+    /// Consecutive frames of motion before an object is no longer at rest.
     #[key(range = 1..=1000, unit = "frames", default = 3)]
     pub inertia_frames: u32,
-    /// Labels, or names of groups, of the objects that the rule is about. Default: all.
+    /// Labels or groups of the objects. Default: all.
     #[key(text = "a label")]
     pub objects: Vec<String>,
-    /// When the rule is on: a name from schedules, a window or a list of windows. Default: always.
+    /// When the rule is on. Default: always.
     pub schedule: Option<Schedule>,
 }
 

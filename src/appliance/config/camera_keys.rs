@@ -13,7 +13,7 @@ use super::{RtspTransport, SourceUri, V4l2Format};
 /// Keys of an HTTP camera.
 #[derive(Section)]
 pub(super) struct HttpKeys {
-    /// HTTP only: from one fetch of a still image to the next. Streams have a rate of their own.
+    /// HTTP only: time between two fetches of a still image.
     #[key(name = "poll_ms", range = 100..=3_600_000, default = 1000)]
     poll: Duration,
 }
@@ -32,7 +32,7 @@ pub(super) struct RtspKeys {
 /// Keys of a V4L2 camera.
 #[derive(Section)]
 pub(super) struct V4l2Keys {
-    /// V4L2 only: the format to request from the camera.
+    /// V4L2 only: format to request.
     #[key(default = "any")]
     format: V4l2Format,
 }
@@ -40,13 +40,13 @@ pub(super) struct V4l2Keys {
 /// Keys of every camera at this machine, V4L2 or CSI.
 #[derive(Section)]
 pub(super) struct LocalCameraKeys {
-    /// V4L2 and CSI: width to request, together with height. Default: of a V4L2 camera the largest that it offers at 15 frames per second or more, and of a CSI camera what its driver prefers.
+    /// V4L2 and CSI: width to request, with height. Default: V4L2: the largest at 15 frames per second or more; CSI: the driver's choice.
     #[key(range = 16..=7680, unit = "pixels")]
     width: Option<u32>,
-    /// V4L2 and CSI: height to request, together with width. Default: as with width.
+    /// V4L2 and CSI: height to request, with width. Default: as for width.
     #[key(range = 16..=4320, unit = "pixels")]
     height: Option<u32>,
-    /// V4L2 and CSI: rate to request, such as 30 or 7.5; 30 and 29.97 take a camera's 30000/1001, too. Default: the highest for that size.
+    /// V4L2 and CSI: rate to request; 30 and 29.97 also take 30000/1001. Default: the highest for that size.
     #[key(range = 1.0..=240.0, unit = "frames per second")]
     fps: Option<f32>,
 }
@@ -54,7 +54,7 @@ pub(super) struct LocalCameraKeys {
 /// Keys of a CSI camera.
 #[derive(Section)]
 pub(super) struct CsiKeys {
-    /// CSI only: number of the sensor's mode, as nvarguscamerasrc lists them. Default: the one that fits width, height and fps.
+    /// CSI only: number of the sensor's mode, as nvarguscamerasrc lists them. Default: by width, height and fps.
     #[key(range = 0..=63)]
     sensor_mode: Option<u32>,
 }

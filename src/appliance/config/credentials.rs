@@ -9,7 +9,7 @@ use super::{Secret, Section};
 /// Keys with the user name and the password of a camera or an MQTT broker.
 #[derive(Section)]
 pub(super) struct LoginKeys {
-    /// User name; needs one of the three password keys. Only RTSP and HTTP cameras and brokers have one. An embedded broker accepts this user only.
+    /// User name; needs one of the password keys. For RTSP and HTTP cameras and brokers. The embedded broker accepts this user only.
     #[key(text = "a user name")]
     user: Option<String>,
     /// The password itself. Better: password_file or password_env.
@@ -17,7 +17,7 @@ pub(super) struct LoginKeys {
     password: Option<String>,
     /// File whose first line is the password; read at every connect.
     password_file: Option<PathBuf>,
-    /// Environment variable that holds the password; where it is not set, a line of secrets.env next to this file.
+    /// Environment variable with the password; if unset, a line of secrets.env next to this file.
     #[key(text = "the name of an environment variable", check = is_variable_name)]
     password_env: Option<String>,
 }

@@ -26,10 +26,10 @@ pub const ENGINES_FOLDER: &str = "/var/lib/jetwatch/engines";
 #[derive(Debug, Clone, PartialEq, Section)]
 #[section(check = check_model)]
 pub struct DetectorConfig {
-    /// auto: the best backend that works here; onnx: ONNX Runtime; tensorrt: an engine that TensorRT has built for this GPU; scripted: ground truth of synthetic sources, without a network, for demonstrations and tests.
+    /// auto: the best one that works here; onnx: ONNX Runtime; tensorrt: an engine for this GPU; scripted: ground truth of synthetic sources, for demonstrations and tests.
     #[key(default = "auto")]
     pub backend: Backend,
-    /// Model folder with its model.yaml, or the name of one in models, as of a network that jetwatch model fetch has fetched. Required unless backend is scripted, which does not use it.
+    /// Model folder with its model.yaml, or its name in models, where jetwatch model fetch puts it. Required unless backend is scripted.
     #[key(value = ValueType::Path, read = model)]
     pub model: Option<PathBuf>,
     /// Which of the model's files to use. Default: the model's first; with TensorRT int8, where the model has it. TensorRT also makes fp16 of a model's fp32 file, and int8 with a calibration.
@@ -38,13 +38,13 @@ pub struct DetectorConfig {
     /// Detections below this score are dropped. Default: the model's own.
     #[key(range = 0.0..=1.0)]
     pub score_threshold: Option<f32>,
-    /// Boxes that overlap a better one of their class by more than this IOU are dropped. Default: the model's own.
+    /// Boxes that overlap a better one of their class by a higher IOU are dropped. Default: the model's own.
     #[key(range = 0.0..=1.0)]
     pub nms_iou: Option<f32>,
-    /// Labels to keep, or names of groups. Default: all.
+    /// Labels or groups to keep. Default: all.
     #[key(text = "a label of the model")]
     pub classes: Vec<String>,
-    /// Names for several labels each, such as `vehicle: [car, bus, truck]`, wherever a label may be given. Labels of one group are one class to NMS and the tracker, and are counted together, too. A network need not have all of them. Default: none.
+    /// Names for several labels each, wherever a label may be given. Labels of one group are one class to NMS and the tracker, and are also counted together. A network need not have all of them. Default: none.
     pub groups: Vec<LabelGroup>,
     /// Maximum number of frames in one batch.
     #[key(range = 1..=MAX_BATCH_SIZE, unit = "frames", default = 1)]
@@ -52,7 +52,7 @@ pub struct DetectorConfig {
     /// Maximum time that the first frame of a batch waits for others.
     #[key(name = "batch_timeout_ms", range = 0..=1000, default = 10)]
     pub batch_timeout: Duration,
-    /// Number of frames of a source that skip the network after each frame that goes through it; the tracker predicts their tracks. adaptive: the minimum without drops of live sources.
+    /// Frames of a source that skip the network after each one that goes through it; the tracker predicts their tracks. adaptive: the minimum without drops of live sources.
     #[key(default = 0)]
     pub interval: Interval,
     /// Maximum interval with interval: adaptive.
@@ -66,10 +66,10 @@ pub struct DetectorConfig {
     pub threads_per_worker: usize,
     /// Path of libonnxruntime.so. Default: ORT_DYLIB_PATH, then the usual folders.
     pub onnxruntime: Option<PathBuf>,
-    /// What runs the network with ONNX Runtime. auto: an NVIDIA GPU where ONNX Runtime has the CUDA provider and that works, else the CPU; cuda: the GPU or an error.
+    /// What ONNX Runtime runs on. auto: an NVIDIA GPU where the CUDA provider works, else the CPU; cuda: the GPU or an error.
     #[key(default = "auto")]
     pub onnx_provider: OnnxProvider,
-    /// Backend tensorrt, also when auto chooses it: where the library and its engines are, and how engines are built.
+    /// Library, engines and builds of the backend tensorrt, also where auto chooses it.
     pub tensorrt: TensorRtConfig,
     /// Backend scripted only: how its detections differ from the ground truth. Default: not at all.
     pub scripted: ScriptedConfig,
@@ -188,22 +188,22 @@ pub enum OnnxProvider {
 pub struct TensorRtConfig {
     /// Path of libnvinfer.so, or the folder that holds it. Default: where the system's loader finds it.
     pub library: Option<PathBuf>,
-    /// Folder of the engines that were built; jetwatch engine build fills it.
+    /// Folder of the engines, which jetwatch engine build fills.
     #[key(default = ENGINES_FOLDER)]
     pub engines: PathBuf,
-    /// Whether the daemon may build an engine that is missing, which takes minutes: never (jetwatch engine build does it) or allow.
+    /// Whether the daemon may build a missing engine, which takes minutes; never: only jetwatch engine build does.
     #[key(default = "never")]
     pub build: EngineBuild,
-    /// Number of the deep learning accelerator that runs what it can of the network, from 0. Default: the GPU runs all of it. Secondary networks always run on the GPU.
+    /// Number of the deep learning accelerator that runs what it can of the network, from 0. Default: none. Secondary networks always run on the GPU.
     #[key(range = 0..=15, unit = "DLA cores")]
     pub dla: Option<u32>,
-    /// With dla: layers that it cannot run are run by the GPU; false: such a network is refused.
+    /// With dla: the GPU runs layers that it cannot run; false: such a network is refused.
     #[key(default = true)]
     pub gpu_fallback: bool,
-    /// Memory that a layer may use while it computes, in MiB. Default: TensorRT's own choice, up to all of the GPU's.
+    /// Memory that a layer may use while it computes. Default: TensorRT's own choice, up to all of the GPU's.
     #[key(range = 1..=65_536, unit = "MiB")]
     pub workspace_mib: Option<u64>,
-    /// Calibration cache that makes int8 of a network in fp32 (TensorRT 8 and 10); jetwatch engine build writes one with --calibration-images.
+    /// Calibration cache that makes int8 of fp32 (TensorRT 8 and 10), written by jetwatch engine build --calibration-images.
     pub calibration: Option<PathBuf>,
 }
 
@@ -232,7 +232,7 @@ pub struct ScriptedConfig {
     /// Seed of misses and shifts.
     #[key(range = 0..=i64::MAX, default = 0)]
     pub seed: u64,
-    /// Time that a frame takes, to stand for a network that is as slow.
+    /// Time that a frame takes, as with a slow network.
     #[key(name = "frame_time_ms", range = 0..=10_000, default = 0)]
     pub frame_time: Duration,
 }

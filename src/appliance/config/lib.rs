@@ -95,9 +95,7 @@ pub use record::{
     SnapshotConfig, SourceRecordConfig,
 };
 pub use redact::{redact, redact_parameters};
-pub use reference::{
-    append_tables, configuration_page, escape_cell, escape_markdown, heading_slug,
-};
+pub use reference::{append_lists, configuration_page, escape_markdown, heading_slug};
 pub use rule_edit::{
     EditedRule, FileRules, RuleEditError, add_sources, edit_rules, rules_of_file, rules_yaml,
 };
@@ -140,27 +138,27 @@ pub struct Config {
     /// The time zone of schedules that name none. Default: that of the system.
     #[key(value = ValueType::Text("an IANA name such as Europe/Berlin"), read = schedule::time_zone)]
     pub time_zone: Option<Zone>,
-    /// Days and times by name, for the key schedule of sources and rules: to each name a window or a list of windows, with the keys days (of mon, tue, wed, thu, fri, sat, sun), from, to and time_zone. Default: none.
+    /// Windows by name, for the key schedule of sources and rules: one window or a list, with the keys days (of mon, tue, wed, thu, fri, sat, sun), from, to and time_zone. Default: none.
     pub schedules: Vec<NamedSchedule>,
     /// The network that finds objects.
     pub detector: DetectorConfig,
     /// How detections become tracks.
     pub tracker: TrackerConfig,
-    /// Networks that run on the crops of tracked objects: classifiers, and detectors of their parts. Default: none.
+    /// Networks that run on crops of tracked objects. Default: none.
     ///
     /// Names are unique, and none runs on itself.
     pub secondary: Vec<SecondaryConfig>,
     /// Where tracks go.
     pub publish: PublishConfig,
-    /// Snapshots, clips and continuous recording, and how long they are kept. Off unless one of them is enabled.
+    /// Snapshots, clips and continuous recording, all off by default.
     pub record: RecordConfig,
     /// Entities in Home Assistant.
     pub homeassistant: HomeAssistantConfig,
-    /// Figures of the running daemon for Prometheus. Off unless listen or text_file is given.
+    /// Figures for Prometheus. Off unless listen or text_file is given.
     pub metrics: MetricsConfig,
     /// The page of the daemon: pictures, events, the device, zones.
     pub web: WebConfig,
-    /// What may be asked of the running daemon over MQTT.
+    /// Commands over MQTT.
     pub commands: CommandsConfig,
     /// Sources that commands may add by name. Default: none.
     pub source_templates: Vec<SourceTemplate>,

@@ -9,28 +9,28 @@ use super::section::Section;
 use super::yaml::map::Map;
 use super::{Broker, Config};
 
-/// Figures of the running daemon for Prometheus. Off unless listen or text_file is given.
+/// Figures for Prometheus. Off unless listen or text_file is given.
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
 #[section(default, check = check_keys)]
 pub struct MetricsConfig {
-    /// Where requests for /metrics are answered. Addresses that are open to the network need token_file and tls. Default: nowhere.
+    /// Where /metrics is answered. Addresses other than loopback need token_file and tls. Default: nowhere.
     #[key(
         text = "an address with a port, such as 127.0.0.1:9273 or [::]:9273",
         parse = parse_listen
     )]
     pub listen: Option<SocketAddr>,
-    /// File whose first line is the bearer token of requests for /metrics, 16 characters or more; read at every request. Default: they need none.
+    /// File whose first line is the bearer token, 16 characters or more; read at every request. Default: they need none.
     pub token_file: Option<PathBuf>,
     /// Certificate and key, for HTTPS in place of HTTP. Default: HTTP, which loopback addresses alone may have.
     pub tls: Option<MetricsTlsConfig>,
-    /// File for the textfile collector of node_exporter, written every publish.stats_interval_s; its name ends in .prom. Default: none.
+    /// File for node_exporter's textfile collector, written every publish.stats_interval_s; its name ends in .prom. Default: none.
     pub text_file: Option<PathBuf>,
 }
 
 /// The identity of the listener.
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
 pub struct MetricsTlsConfig {
-    /// PEM file of the certificate, then of those that lead to its authority.
+    /// PEM file of the certificate and its chain.
     pub cert_file: PathBuf,
     /// PEM file of the private key.
     pub key_file: PathBuf,

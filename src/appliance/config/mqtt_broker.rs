@@ -55,15 +55,15 @@ impl Broker {
 /// The keys that make a [`Broker`].
 #[derive(Section)]
 pub(super) struct BrokerKeys {
-    /// embedded: a broker inside the daemon; else the address of one elsewhere. Ports: 1883, with TLS 8883.
+    /// embedded: a broker inside the daemon; else the address of another one. Ports: 1883, with TLS 8883.
     #[key(text = BROKER_FORMS, default = "embedded")]
     #[expect(dead_code, reason = "read alone, so that both keys are checked")]
     broker: String,
-    /// In place of broker: several, such as the nodes of a cluster. They are tried in turn, each time from the first.
+    /// In place of broker: several, such as the nodes of a cluster, tried in turn from the first.
     #[key(value = ValueType::Texts(URL_FORMS), read = texts)]
     #[expect(dead_code, reason = "read together with `broker`")]
     brokers: Option<Vec<String>>,
-    /// Embedded broker only: where it listens. Addresses that are open to the network need user and a password.
+    /// Embedded broker only: where it listens. Addresses other than loopback need user and a password.
     #[key(
         text = "an address with a port, such as 127.0.0.1:1883 or [::]:1883",
         parse = parse_listen,

@@ -39,7 +39,7 @@ struct UrlKeys {
     #[key(text = URL_FORMS)]
     #[expect(dead_code, reason = "read together with `brokers`")]
     broker: Option<String>,
-    /// In place of broker: several, such as the nodes of a cluster. They are tried in turn, each time from the first.
+    /// In place of broker: several, such as the nodes of a cluster, tried in turn from the first.
     #[key(value = ValueType::Texts(URL_FORMS), read = mqtt_broker::texts)]
     #[expect(dead_code, reason = "read together with `broker`")]
     brokers: Option<Vec<String>>,

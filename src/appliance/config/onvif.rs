@@ -12,10 +12,10 @@ use super::{SourceUri, Words};
 pub struct OnvifConfig {
     /// Which events are followed.
     pub events: OnvifEvents,
-    /// The camera, where its ONVIF is not at port 80 of the host of `uri`. Default: the host of `uri`.
+    /// The camera's ONVIF. Default: port 80 of the host of `uri`.
     #[key(text = "a host, host:port or http://host/onvif/device_service", check = is_address)]
     pub address: Option<String>,
-    /// Of a recorder, which reports the events of all its cameras: the token of the video input in them, as `jetwatch discover --json` lists it. Default: events of all inputs.
+    /// Of a recorder: the token of the video input to follow, as `jetwatch discover --json` lists it. Default: all inputs.
     #[key(text = "the token of a video input")]
     pub input: Option<String>,
     /// User and where the password comes from. Default: those of the source.

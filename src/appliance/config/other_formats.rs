@@ -26,16 +26,16 @@ pub struct FormatConfig {
     /// deepstream: topic of every message.
     #[key(text = TOPIC, check = is_topic, default = "deepstream")]
     pub topic: String,
-    /// deepstream: full: one message for each object and event; minimal: one for each frame with objects.
+    /// deepstream: full: a message for each object and event; minimal: one for each frame with objects.
     #[key(default = "full")]
     pub payload: DeepStreamPayload,
-    /// Width of the image in whose pixels boxes are given; needs height. Default: that of the source.
+    /// Width of the image in whose pixels boxes are; needs height. Default: that of the source.
     #[key(range = 1..=16_384, unit = "pixels")]
     pub width: Option<u32>,
     /// Height of that image; needs width.
     #[key(range = 1..=16_384, unit = "pixels")]
     pub height: Option<u32>,
-    /// Messages in memory while the broker is away; then updates and after them the oldest are dropped and counted. There is no spool for them.
+    /// Messages in memory while the broker is away; then updates, then the oldest, are dropped and counted. There is no spool.
     #[key(range = 1..=1_000_000, unit = "messages", default = 1000)]
     pub queue_messages: usize,
     /// frigate: what is an alert, what a detection, and when a review ends.
@@ -92,7 +92,7 @@ pub enum DeepStreamPayload {
 #[derive(Debug, Clone, PartialEq, Section)]
 #[section(default)]
 pub struct ReviewConfig {
-    /// Labels, or names of groups, of the objects that can be alerts. Default: all.
+    /// Labels or groups of objects that can be alerts. Default: all.
     #[key(text = "a label")]
     pub alert_labels: Vec<String>,
     /// Zones in which such an object is an alert. Default: all zones of the source.
@@ -101,7 +101,7 @@ pub struct ReviewConfig {
     /// false: such an object is an alert wherever it is. Loitering and overcrowding are always alerts.
     #[key(default = true)]
     pub alert_requires_zone: bool,
-    /// Labels, or names of groups, of the objects that make a review. Default: all.
+    /// Labels or groups of objects that make a review. Default: all.
     #[key(text = "a label")]
     pub detection_labels: Vec<String>,
     /// A review ends when its source had no object in motion for this long.
@@ -113,16 +113,16 @@ pub struct ReviewConfig {
 #[derive(Debug, Clone, PartialEq, Section)]
 #[section(default)]
 pub struct ObjectKinds {
-    /// Labels, or names of groups, of vehicles. Default: vehicle, car, bus, truck, motorcycle.
+    /// Labels or groups of vehicles. Default: vehicle, car, bus, truck, motorcycle.
     #[key(text = "a label")]
     pub vehicle: Vec<String>,
-    /// Labels, or names of groups, of persons. Default: person, pedestrian.
+    /// Labels or groups of persons. Default: person, pedestrian.
     #[key(text = "a label")]
     pub person: Vec<String>,
-    /// Labels, or names of groups, of faces. Default: face.
+    /// Labels or groups of faces. Default: face.
     #[key(text = "a label")]
     pub face: Vec<String>,
-    /// Labels, or names of groups, of products. Default: product.
+    /// Labels or groups of products. Default: product.
     #[key(text = "a label")]
     pub product: Vec<String>,
 }
@@ -138,7 +138,7 @@ pub struct SensorConfig {
     /// Type of the sensor.
     #[key(name = "type", text = "text", default = "Camera")]
     pub kind: String,
-    /// What it sees. Default: nothing is said.
+    /// What it sees. Default: none.
     pub description: Option<String>,
     /// Where it is on the earth.
     pub location: Location,
@@ -171,16 +171,16 @@ pub struct PlaceConfig {
     pub id: Option<String>,
     /// Name of the place. Default: the name of the source.
     pub name: Option<String>,
-    /// Type of the place, such as garage. Default: nothing is said.
+    /// Type of the place, such as garage. Default: none.
     #[key(name = "type")]
     pub kind: Option<String>,
     /// Where it is on the earth.
     pub location: Location,
-    /// Identity of the part of it that is seen: of the aisle or the entrance. Default: nothing is said.
+    /// Identity of the part of it that is seen: of the aisle or the entrance. Default: none.
     pub part_id: Option<String>,
-    /// Name of that part. Default: nothing is said.
+    /// Name of that part. Default: none.
     pub part_name: Option<String>,
-    /// Level of that part. Default: nothing is said.
+    /// Level of that part. Default: none.
     pub level: Option<String>,
     /// Where that part is in the coordinates of the place.
     pub coordinate: Coordinate,

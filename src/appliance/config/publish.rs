@@ -20,10 +20,10 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Section)]
 #[section(check = webhook::check_names)]
 pub struct PublishConfig {
-    /// Minimum time between two update events of one track. With 0, every frame may have one.
+    /// Minimum time between two updates of one track. With 0, every frame may have one.
     #[key(name = "update_interval_ms", range = 0..=600_000, default = 500)]
     pub update_interval: Duration,
-    /// Time for which a count must have been lower, or a track lost, before that is published, so that objects missed in single frames change neither. With 0, it is published at once.
+    /// A lower count, or a lost track, is published once it has lasted this long, so that objects missed in single frames change nothing.
     #[key(name = "count_hold_ms", range = 0..=60_000, default = 500)]
     pub count_hold: Duration,
     /// Time between two messages with statistics.
@@ -73,13 +73,13 @@ pub struct MqttConfig {
     /// Tried in turn where `broker` does not accept the connection.
     #[key(no_key, read = mqtt_broker::alternatives)]
     pub alternatives: Vec<Broker>,
-    /// Embedded broker only: where it listens with TLS, too, for clients in the network. Needs user, a password, and tls.cert_file and tls.key_file, which are the broker's own.
+    /// Embedded broker only: where it also listens with TLS. Needs user, a password, and the broker's tls.cert_file and tls.key_file.
     #[key(
         text = "an address with a port, such as 0.0.0.0:8883",
         parse = mqtt_broker::parse_listen
     )]
     pub listen_tls: Option<SocketAddr>,
-    /// Another broker for states, statistics, pictures, commands and Home Assistant; `broker` has events, analytics events, media and detections then. Default: `broker` has everything.
+    /// Another broker for states, statistics, pictures, commands and Home Assistant; `broker` then has events, analytics events, media and detections. Default: `broker` has everything.
     pub states: Option<StatesConfig>,
     /// First level of every topic.
     #[key(
@@ -98,7 +98,7 @@ pub struct MqttConfig {
     /// User and where the password comes from.
     #[key(keys = LoginKeys, read = login)]
     pub credentials: Option<Credentials>,
-    /// mqtts://: trust and identity; default: the system's authorities, no client certificate. listen_tls: certificate and key of the embedded broker.
+    /// mqtts://: trust and identity; by default the system's authorities, no client certificate. listen_tls: certificate and key of the embedded broker.
     pub tls: TlsConfig,
     /// Version of MQTT. auto: 5.0, and 3.1.1 where the broker does not take it. Default: auto.
     #[key(value = VERSIONS, read = version)]
@@ -106,12 +106,12 @@ pub struct MqttConfig {
     /// MQTT keep-alive.
     #[key(name = "keep_alive_s", range = 5..=3600, default = 15)]
     pub keep_alive: Duration,
-    /// Messages in memory while the broker is away; with a spool more wait there, else updates of tracks and then the oldest are dropped and counted.
+    /// Messages in memory while the broker is away. With a spool, more wait there; else updates of tracks, then the oldest, are dropped and counted.
     #[key(range = 1..=1_000_000, unit = "messages", default = 10_000)]
     pub queue_messages: usize,
-    /// Messages that the broker has not acknowledged, kept outside of the process.
+    /// Unacknowledged messages, kept outside of the process.
     pub spool: SpoolConfig,
-    /// The same events in the shapes of other systems, over connections of their own. Default: none.
+    /// The same events in the shapes of other systems. Default: none.
     pub also: Vec<FormatConfig>,
 }
 

@@ -22,11 +22,11 @@ const STORED_SIZES: &str = "a size from 1MiB to 256TiB, such as 20GiB";
 /// Accepted form of the size of a ring.
 const RING_SIZES: &str = "a size from 1MiB to 1GiB, such as 32MiB";
 
-/// Snapshots, clips and continuous recording, and how long they are kept. Off unless one of them is enabled.
+/// Snapshots, clips and continuous recording, all off by default.
 #[derive(Debug, Clone, PartialEq, Section)]
 #[section(default)]
 pub struct RecordConfig {
-    /// Folder of the files and their index; the one around it must exist. Default: /var/lib/jetwatch/media.
+    /// Folder of the files and their index; its parent must exist. Default: /var/lib/jetwatch/media.
     pub folder: Option<PathBuf>,
     /// The best picture of each track.
     pub snapshots: SnapshotConfig,
@@ -34,7 +34,7 @@ pub struct RecordConfig {
     pub clips: ClipConfig,
     /// All of the video.
     pub continuous: ContinuousConfig,
-    /// Keep the sound in clips and continuous recording, where a source has AAC and does not say otherwise. It records speech.
+    /// Keep the sound of sources with AAC in clips and continuous recording. It records speech.
     #[key(default = false)]
     pub audio: bool,
     /// The encoder for sources that bring no H.264 or H.265.
@@ -47,22 +47,22 @@ pub struct RecordConfig {
 #[derive(Debug, Clone, PartialEq, Section)]
 #[section(default, check = check_snapshots)]
 pub struct SnapshotConfig {
-    /// Keep the best picture of each track as a JPEG file, where a source does not say otherwise.
+    /// Keep the best picture of each track as a JPEG file.
     #[key(default = false)]
     pub enabled: bool,
     /// Quality of the JPEG encoder.
     #[key(range = 1..=100, default = 85)]
     pub quality: u8,
-    /// Maximum width; wider images are scaled down. Default: as wide as the source.
+    /// Maximum width. Default: as wide as the source.
     #[key(range = 64..=8192, unit = "pixels")]
     pub max_width: Option<u32>,
-    /// Publish the pictures over MQTT, too: the newest of each label is retained.
+    /// Also publish the pictures over MQTT; the newest of each label is retained.
     #[key(default = false)]
     pub mqtt: bool,
-    /// Draw box, label and score on the pictures that are published over MQTT, not on files.
+    /// Draw box, label and score on pictures over MQTT, not on files.
     #[key(default = false)]
     pub drawn: bool,
-    /// Labels, or names of groups, of the tracks. Default: all.
+    /// Labels or groups of the tracks. Default: all.
     #[key(text = "a label of the model")]
     pub labels: Vec<String>,
 }
@@ -71,28 +71,28 @@ pub struct SnapshotConfig {
 #[derive(Debug, Clone, PartialEq, Section)]
 #[section(default, check = check_lengths)]
 pub struct ClipConfig {
-    /// Keep the video around each track, where a source does not say otherwise.
+    /// Keep the video around each track.
     #[key(default = false)]
     pub enabled: bool,
-    /// What begins and prolongs a clip of a source with `onvif`; of others it is tracks in any case.
+    /// What begins and prolongs a clip of a source with `onvif`; of others always tracks.
     #[key(default = "objects")]
     pub trigger: ClipTrigger,
-    /// Video before the start of the track; it begins with a picture that needs no earlier one.
+    /// Video before the start of the track, from a keyframe on.
     #[key(name = "pre_roll_s", range = 0..=60, default = 5)]
     pub pre_roll: Duration,
     /// Video after the end of the track.
     #[key(name = "post_roll_s", range = 0..=300, default = 5)]
     pub post_roll: Duration,
-    /// Maximum length of a clip, with what is before and after the track.
+    /// Maximum length of a clip, with pre- and post-roll.
     #[key(name = "max_s", range = 1..=3600, default = 60)]
     pub max: Duration,
-    /// Labels, or names of groups, of the tracks. Default: all.
+    /// Labels or groups of the tracks. Default: all.
     #[key(text = "a label of the model")]
     pub labels: Vec<String>,
-    /// Zones of the sources that a track must have entered; sources without a zone of these names are not affected. Default: it need not be in a zone.
+    /// Zones that a track must have entered; sources without such a zone are not affected. Default: it need not be in a zone.
     #[key(text = "the name of a zone")]
     pub zones: Vec<String>,
-    /// Maximum size in memory of the video before a clip, per source.
+    /// Maximum memory for the video before a clip, per source.
     #[key(text = RING_SIZES, parse = parse_ring_size, default = "32MiB")]
     pub ring_bytes: u64,
 }
@@ -113,7 +113,7 @@ pub enum ClipTrigger {
 #[derive(Debug, Clone, PartialEq, Section)]
 #[section(default)]
 pub struct ContinuousConfig {
-    /// Keep all of the video, where a source does not say otherwise.
+    /// Keep all of the video.
     #[key(default = false)]
     pub enabled: bool,
     /// Length of a file.
@@ -125,7 +125,7 @@ pub struct ContinuousConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Section)]
 #[section(default)]
 pub struct EncodingConfig {
-    /// Maximum rate of the encoded video; further images are left out of it.
+    /// Maximum rate of the encoded video.
     #[key(range = 1..=60, unit = "frames per second", default = 15)]
     pub max_fps: u32,
     /// Maximum bit rate of the encoded video; scenes at rest take less.
@@ -146,7 +146,7 @@ pub struct RetentionConfig {
     /// Space that stays free on the disk.
     #[key(text = STORED_SIZES, parse = parse_stored_size, default = "1GiB")]
     pub min_free_bytes: u64,
-    /// The same as a share of the disk, in percent; the greater of the two holds.
+    /// The same as a share of the disk; the greater of the two holds.
     #[key(range = 0..=90, unit = "percent", default = 5)]
     pub min_free_percent: u8,
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The reference of a kind of file in Markdown: one table of keys for each section, made from their specifications.
+//! The reference of a kind of file in Markdown: one list of keys for each section, made from their specifications.
 //!
 //! `docs/src/reference/configuration.md` is [`configuration_page`], written to a file; a test compares the two.
 
 use std::fmt::Write as _;
 
+use super::names::NAME;
 use super::schema::{DefaultValue, KeySpec, Unit, ValueType};
 use super::{Config, Section, SyntheticScene};
 
@@ -13,32 +14,33 @@ use super::{Config, Section, SyntheticScene};
 pub fn configuration_page() -> String {
     let mut page = "# Configuration keys\n\n\
         This page is generated from the declarations in `src/appliance/config`; do not edit it.\n\n\
-        Each section of `jetwatch.yaml` has its table. `NAME[]` is a list of maps. A section that is left out has its\n\
-        defaults. Paths are relative to the folder of the file. Keys that only some kinds of sources or brokers have are\n\
+        Each section of `jetwatch.yaml` has its list; `NAME[]` is a list of maps. In parentheses is the value with its default.\n\
+        A section that is left out has its defaults. A *name* has letters, digits, `-` and `_`, at most 64. A range is of integers\n\
+        where it does not say `number`. Paths are relative to the folder of the file. Keys of some kinds of sources or brokers are\n\
         rejected with the others.\n"
         .to_owned();
-    append_tables(Config::KEYS, &mut page);
+    append_lists(Config::KEYS, &mut page);
     page.push_str("\n## Parameters of `synthetic://traffic`\n\n");
     page.push_str(
         "They stand in the `uri` of a source: `synthetic://traffic?seed=7&objects=20`.\n\n",
     );
-    page.push_str(&table("synthetic", SyntheticScene::KEYS));
+    page.push_str(&list("synthetic", SyntheticScene::KEYS));
     page
 }
 
-/// Appends the tables of `keys`, which are those of the outermost map, and of all sections below.
-pub fn append_tables(keys: &'static [KeySpec], page: &mut String) {
-    let mut tables = vec![(String::new(), table("", keys))];
-    let _ = write!(page, "\n## Top level\n\n{}", tables[0].1);
-    below("", keys, page, &mut tables);
+/// Appends the lists of `keys`, which are those of the outermost map, and of all sections below.
+pub fn append_lists(keys: &'static [KeySpec], page: &mut String) {
+    let mut lists = vec![(String::new(), list("", keys))];
+    let _ = write!(page, "\n## Top level\n\n{}", lists[0].1);
+    below("", keys, page, &mut lists);
 }
 
-/// Appends the sections below `path`. `tables` has those that the page shows already: a section with the same keys refers to them.
+/// Appends the sections below `path`. `lists` has those that the page shows already: a section with the same keys refers to them.
 fn below(
     path: &str,
     keys: &'static [KeySpec],
     page: &mut String,
-    tables: &mut Vec<(String, String)>,
+    lists: &mut Vec<(String, String)>,
 ) {
     for key in keys {
         let Some(inner) = key.inner() else {
@@ -46,13 +48,13 @@ fn below(
         };
         let path = path_of(path, key);
         let _ = write!(page, "\n## `{path}`\n\n");
-        // The keys of a template's source are those of `sources`, whose tables are there already.
+        // The keys of a template's source are those of `sources`, which are there already.
         if path == "source_templates[].source" {
             page.push_str("See [`sources[]`](#sources).\n");
             continue;
         }
-        let own = table(&path, inner);
-        if let Some((same, _)) = tables.iter().find(|(_, shown)| *shown == own) {
+        let own = list(&path, inner);
+        if let Some((same, _)) = lists.iter().find(|(_, shown)| *shown == own) {
             let _ = writeln!(
                 page,
                 "The keys are those of {}.",
@@ -60,10 +62,40 @@ fn below(
             );
             continue;
         }
-        page.push_str(&own);
-        tables.push((path.clone(), own));
-        below(&path, inner, page, tables);
+        page.push_str(&without_repeats(&own, lists));
+        lists.push((path.clone(), own));
+        below(&path, inner, page, lists);
     }
+}
+
+/// `list` with a reference in place of neighboring keys that one of the earlier `lists` has, too, unless they are short.
+fn without_repeats(list: &str, lists: &[(String, String)]) -> String {
+    const MIN_CHARS: usize = 80;
+    let origin = |line: &str| {
+        let has_line = |(path, shown): &&(String, String)| {
+            !path.is_empty() && shown.lines().any(|other| other == line)
+        };
+        let found = lists.iter().find(has_line);
+        found
+            .filter(|_| line.len() >= MIN_CHARS)
+            .map(|(path, _)| path)
+    };
+    let lines: Vec<&str> = list.lines().collect();
+    let mut text = String::new();
+    for group in lines.chunk_by(|line, next| origin(line).is_some() && origin(line) == origin(next))
+    {
+        let Some(path) = origin(group[0]) else {
+            let _ = writeln!(text, "{}", group[0]);
+            continue;
+        };
+        let names: Vec<&str> = group
+            .iter()
+            .filter_map(|line| line.split(" (").next()?.strip_prefix("- "))
+            .collect();
+        let same = link(&format!("`{path}`"), path);
+        let _ = writeln!(text, "- {}: as in {same}.", names.join(", "));
+    }
+    text
 }
 
 fn path_of(above: &str, key: &KeySpec) -> String {
@@ -96,19 +128,23 @@ pub fn heading_slug(text: &str) -> String {
         .collect()
 }
 
-fn table(path: &str, keys: &[KeySpec]) -> String {
-    let mut table = "| key | value | default | description |\n|---|---|---|---|\n".to_owned();
+fn list(path: &str, keys: &[KeySpec]) -> String {
+    let mut list = String::new();
     for key in keys {
         let value = value_of(path, key);
         let (about, default) = match key.default {
             DefaultValue::Absent => split_default(key.about),
             given => (key.about.to_owned(), default_of(&given)),
         };
-        let about = escape_cell(&about);
-        let name = key.name;
-        let _ = writeln!(table, "| `{name}` | {value} | {default} | {about} |");
+        let default = match default.as_str() {
+            "" => String::new(),
+            "required" => ", required".to_owned(),
+            default => format!("; default {default}"),
+        };
+        let about = escape_markdown(&about);
+        let _ = writeln!(list, "- `{}` ({value}{default}): {about}", key.name);
     }
-    table
+    list
 }
 
 /// Type, accepted values and unit.
@@ -116,19 +152,20 @@ fn value_of(path: &str, key: &KeySpec) -> String {
     let section = |kind: &str| link(kind, &path_of(path, key));
     match key.value {
         ValueType::Text("text") => "text".to_owned(),
-        ValueType::Text(form) => format!("text: {}", escape_cell(form)),
+        ValueType::Text(NAME) => "a name".to_owned(),
+        ValueType::Text(form) => escape_markdown(form),
         ValueType::Secret => "secret".to_owned(),
         ValueType::Path => "path".to_owned(),
         ValueType::Boolean => "boolean".to_owned(),
         ValueType::Integer { min, max, unit } => {
             let range = match max {
-                i64::MAX => format!("integer from {min} {}", unit_of(unit)),
-                max => format!("integer, {min} to {max} {}", unit_of(unit)),
+                i64::MAX => format!("from {min} {}", unit_of(unit)),
+                max => format!("{min} to {max} {}", unit_of(unit)),
             };
             range.trim_end().to_owned()
         }
         ValueType::WordOrCount { word, max, things } => {
-            format!("integer, 0 to {max} {things}, or `{word}`")
+            format!("0 to {max} {things}, or `{word}`")
         }
         ValueType::Number {
             min,
@@ -139,12 +176,12 @@ fn value_of(path: &str, key: &KeySpec) -> String {
             false => format!("number above {min}, to {max}"),
         },
         ValueType::Words(words) => words_of(words),
-        ValueType::Texts(form) => format!("list of texts, each {}", escape_cell(form)),
+        ValueType::Texts(form) => format!("list, each {}", escape_markdown(form)),
         ValueType::Map(_) => section("section"),
         ValueType::WordOrMap(word, _) => format!("{} or `{word}`", section("section")),
         ValueType::Maps(_) => section("list of sections"),
         ValueType::Named(_) => section("sections by name"),
-        ValueType::Other { form, .. } => escape_cell(form),
+        ValueType::Other { form, .. } => escape_markdown(form),
     }
 }
 
@@ -168,7 +205,7 @@ fn split_default(about: &str) -> (String, String) {
         return (about.to_owned(), String::new());
     };
     let (default, rest) = after.split_once(". ").unwrap_or((after, ""));
-    let default = escape_cell(default.trim_end_matches('.'));
+    let default = escape_markdown(default.trim_end_matches('.'));
     (format!("{before}{rest}").trim_end().to_owned(), default)
 }
 
@@ -199,11 +236,6 @@ pub fn escape_markdown(plain: &str) -> String {
     parts.collect::<Vec<_>>().join("`")
 }
 
-/// `plain` as [`escape_markdown`] writes it, in a cell of a table.
-pub fn escape_cell(plain: &str) -> String {
-    escape_markdown(plain).replace('|', "\\|")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,15 +243,16 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn every_section_has_a_table_and_every_link_a_heading() {
+    fn every_section_has_a_list_and_every_link_a_heading() {
         let page = configuration_page();
         for wanted in [
             "## `sources[].zones[]`\n",
-            "| `latency_ms` | integer, 0 to 10000 ms | `200` | RTSP only: jitter buffer. |",
-            "| `min_iou` | number above 0, to 1 | 0.2; sort, bytetrack and ocsort: 0.25 | Minimum IOU of a pair;",
-            "| `path` | path | required |",
+            "- `latency_ms` (0 to 10000 ms; default `200`): RTSP only: jitter buffer.\n",
+            "- `min_iou` (number above 0, to 1; default 0.2; sort, bytetrack and ocsort: 0.25): Minimum IOU of a pair;",
+            "- `path` (path, required): ",
             "[section](#publishmqtt) or `off` |",
             "\n\nThe keys are those of [`metrics.tls`](#metricstls).\n",
+            "- `user`, `password`, `password_file`, `password_env`: as in [`sources[]`](#sources).\n",
         ] {
             assert!(page.contains(wanted), "no {wanted} in\n{page}");
         }
@@ -232,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_in_a_description_moves_to_its_column() {
+    fn the_default_in_a_description_moves_to_its_value() {
         let split = |about| split_default(about);
         let pair = |about: &str, default: &str| (about.to_owned(), default.to_owned());
         assert_eq!(split("What. Default: all."), pair("What.", "all"));
@@ -246,6 +279,5 @@ mod tests {
             escape_markdown("a_b *:1 `c_d` <x>"),
             "a\\_b \\*:1 `c_d` &lt;x>"
         );
-        assert_eq!(escape_cell("a|b"), "a\\|b");
     }
 }

@@ -23,7 +23,7 @@ pub struct SecondaryConfig {
     /// Name of the network in attributes and statistics; unique, also when case is ignored.
     #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// Model folder with its model.yaml, or the name of one, as for the detector: a classifier (layout softmax, logits or sigmoid), a detector, or, for tracker.appearance, a network for embeddings.
+    /// Model folder or name, as for the detector: a classifier (layout softmax, logits or sigmoid), a detector, or, for tracker.appearance, a network for embeddings.
     #[key(value = ValueType::Path, required, read = model_folder)]
     pub model: PathBuf,
     /// Which of the model's files to use. Default: as for the detector.
@@ -46,17 +46,17 @@ pub struct SecondaryConfig {
     /// Networks of this kind that run in parallel.
     #[key(range = 1..=16, unit = "workers", default = 1)]
     pub workers: usize,
-    /// Minimum size of an object's box, as WIDTHxHEIGHT in pixels of the source; smaller objects are skipped.
+    /// Minimum size of an object's box; smaller objects are skipped.
     #[key(
         text = "WIDTHxHEIGHT in pixels of the source, each at least 1, such as 32x32",
         parse = parse_size,
         default = "16x16"
     )]
     pub min_object: Size,
-    /// Frames until a track is inferred again, once it was inferred vote_frames times; a box that has grown by half is inferred earlier.
+    /// Frames until a track is inferred again, after vote_frames inferences; earlier if its box has grown by half.
     #[key(range = 0..=1_000_000, unit = "frames", default = 30)]
     pub reinfer_interval: u32,
-    /// Number of newest inferences of a track that vote on its attributes, weighted by score; more than half of them must be there.
+    /// Newest inferences of a track that vote on its attributes, weighted by score; more than half of them must be there.
     #[key(range = 1..=100, unit = "frames", default = 5)]
     pub vote_frames: usize,
     /// Labels below this score do not count. Default: the model's own score_threshold.
@@ -67,10 +67,10 @@ pub struct SecondaryConfig {
 /// The keys of `runs_on`.
 #[derive(Section)]
 struct OnKeys {
-    /// Run on the findings of this other network: on the boxes of a detector, or on the objects to which a classifier gives one of the classes. Default: on tracked objects.
+    /// Run on the findings of this network: the boxes of a detector, or the objects to which a classifier gives one of the classes. Default: on tracked objects.
     #[key(text = "the name of another secondary network")]
     secondary: Option<String>,
-    /// Labels of the objects, or names of the detector's groups. Default: all.
+    /// Labels of the objects, or groups of the detector. Default: all.
     #[key(text = "a label of the detector or of that other network")]
     classes: Vec<String>,
 }

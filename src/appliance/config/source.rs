@@ -32,32 +32,32 @@ pub struct SourceConfig {
     /// Name of the source in topics and messages; unique, also when case is ignored.
     #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// What to open: a path or file://, rtsp:// or rtsps://, http:// or https:// (Motion JPEG, a still image that is fetched again, HLS, MPEG-TS, FLV), udp:// or srt:// (MPEG-TS), rtmp://, v4l2:///dev/video0, csi://0, launch:ELEMENTS, images:FOLDER (its JPEG and PNG files), or synthetic://traffic with the parameters seed, objects, width, height, fps, frames, shake, realtime.
+    /// What to open. http and https: Motion JPEG, a still image that is fetched again, HLS, MPEG-TS, FLV; udp and srt: MPEG-TS; images: a folder of JPEG and PNG files; synthetic://traffic takes the parameters seed, objects, width, height, fps, frames, shake, realtime.
     #[key(text = URI_FORMS, read = camera_keys::uri)]
     pub uri: SourceUri,
-    /// https:// and rtsps:// only: PEM file of the certificate authorities to trust, or of the certificate of a camera that signs its own. Those of a playlist (HLS) hold beside the system's, for all sources over https:// without ca_file. Default: the system's authorities.
+    /// https:// and rtsps:// only: PEM file of the authorities to trust, or of the camera's own certificate. Those of HLS hold beside the system's, for all sources over https:// without ca_file. Default: the system's authorities.
     pub ca_file: Option<PathBuf>,
     /// Start over at the end. Files, and synthetic scenes with `frames`.
     #[key(name = "loop", default = false)]
     pub loop_at_end: bool,
-    /// Rate at which a file, a folder of images or a launch line is played like a camera: the newest frame wins, and other frames are dropped and counted. realtime: at the pace of its timestamps. With 0, frames come as fast as they are taken, without drops.
+    /// Plays a file, a folder of images or a launch line like a camera, at this rate: the newest frame wins, others are dropped and counted. realtime: at the pace of the timestamps. With 0, frames come as fast as they are taken, without drops.
     #[key(default = 0)]
     pub playback_fps: Playback,
-    /// Number of threads of a software decoder. With 0, it has one per core.
+    /// Threads of a software decoder; 0: one per core.
     ///
     /// Default 1: several sources decode in parallel anyway, and each further thread costs a frame of delay and memory.
     #[key(range = 0..=64, unit = "threads", default = 1)]
     pub decoder_threads: u32,
-    /// Number of the video track to take where there are several, as in ffmpeg's 0:v:N; 0 is the first. Default: of a file the one that looks like the video, not like a cover or a preview; of a camera the first.
+    /// Number of the video track, as in ffmpeg's 0:v:N, from 0. Default: of a file the one that is not a cover or preview; of a camera the first.
     #[key(range = 0..=31)]
     pub track: Option<u32>,
-    /// What decodes the video. auto: the device's video decoder if it can, else the CPU; hardware and software refuse the other.
+    /// What decodes. auto: the device's decoder if it can, else the CPU; hardware and software refuse the other.
     #[key(default = "auto")]
     pub decoder: DecoderChoice,
     /// What crops, scales and converts colors. auto: the VIC of a Jetson if it can, else the CPU, never the GPU; the other words refuse anything else.
     #[key(default = "auto")]
     pub scaling: Scaling,
-    /// A source without a frame for this long has stalled and is opened again. The first frame of a file has at least 20 s, and of a source over HTTP, UDP, SRT or RTMP 10 s.
+    /// A source without a frame for this long is opened again. The first frame of a file has at least 20 s, and 10 s over HTTP, UDP, SRT or RTMP.
     #[key(name = "stall_timeout_ms", range = 100..=600_000, default = 5000)]
     pub stall_timeout: Duration,
     /// First wait before a reconnect; it doubles at each failure.
@@ -66,31 +66,31 @@ pub struct SourceConfig {
     /// Maximum wait between reconnects.
     #[key(name = "reconnect_max_wait_ms", range = 10..=3_600_000, default = 30_000)]
     pub reconnect_max_wait: Duration,
-    /// The state offline is published once the source has been away for this long. With 0, it is published at once.
+    /// The state offline is published once the source has been away for this long.
     ///
     /// Off by default: a source that goes silent is away only after `stall_timeout_ms`, which is a hold of its own.
     #[key(name = "offline_hold_s", range = 0..=86_400, default = 0)]
     pub offline_hold: Duration,
-    /// Part of the image that the network sees, in shares of the image's width and height. Boxes, zones and lines stay in the whole image. Default: all of it.
+    /// Part of the image that the network sees, in shares of its width and height. Boxes, zones and lines stay in the whole image. Default: all of it.
     #[key(text = "left,top,width,height, each from 0 to 1, such as 0.25,0.5,0.5,0.5", parse = parse_region)]
     pub roi: Option<Region>,
-    /// Width to height of the image as it is shown, such as 16:9, for a camera that sends it squeezed and does not say so. Boxes stay in the pixels of the image. Default: as the media says, else square pixels.
+    /// Width to height of the image as it is shown, for a camera that sends it squeezed without saying so. Boxes stay in the pixels of the image. Default: as the media says, else square pixels.
     #[key(text = "width:height, such as 16:9 or 4:3", parse = parse_aspect)]
     pub display_aspect: Option<(u32, u32)>,
-    /// Maximum rate in frames per second; further frames are dropped evenly, before they are scaled. Default: all are kept.
+    /// Maximum rate in frames per second; further frames are dropped evenly, before scaling. Default: none.
     #[key(range = 0.0..=240.0, exclusive_min)]
     pub max_fps: Option<f32>,
-    /// Detections of this source below this score are dropped, after the network: it can be stricter than detector.score_threshold, not weaker. Default: the detector's.
+    /// Detections of this source below this score are dropped. It can be stricter than detector.score_threshold, not weaker. Default: the detector's.
     #[key(range = 0.0..=1.0)]
     pub score_threshold: Option<f32>,
-    /// Labels of this source to keep, or names of groups, of those that the detector gives. Default: all of them.
+    /// Labels or groups to keep, of those that the detector gives. Default: all.
     #[key(text = "a label of the model")]
     pub classes: Vec<String>,
-    /// Frames that skip the network after each one that goes through it, or adaptive. Default: detector.interval.
+    /// Frames that skip the network after each one that goes through it. Default: detector.interval.
     pub interval: Option<Interval>,
-    /// When its frames go through the network: a name from schedules, a window or a list of windows. Default: always.
+    /// When its frames go through the network. Default: always.
     pub schedule: Option<Schedule>,
-    /// Events that the camera reports by ONVIF, such as motion. Default: none are followed.
+    /// Events that the camera reports by ONVIF. Default: none.
     pub onvif: Option<OnvifConfig>,
     /// What is kept of its video, where that differs from `record`.
     pub record: SourceRecordConfig,

@@ -23,34 +23,34 @@ pub(super) const SIZES: &str = "a size from 1MiB to 1TiB, such as 256MiB or 2GiB
 /// Accepted form of an age.
 pub(super) const AGES: &str = "a time from 1s to 3650d, such as 90m, 12h or 7d";
 
-/// Messages that the broker has not acknowledged, kept outside of the process. Without the folders they are in memory only.
+/// Unacknowledged messages, kept outside of the process. Without the folders they are in memory only.
 #[derive(Debug, Clone, PartialEq, Section)]
 #[section(default)]
 pub struct SpoolConfig {
-    /// What unacknowledged messages survive. process: a crash or kill of the daemon; outage: also a power cut, but for the first 2 s without acknowledgement; always: also that, but for sync_ms. Nothing is written to the disk while the broker acknowledges in time.
+    /// What unacknowledged messages survive. process: a crash or kill of the daemon; outage: also a power cut, but for the first 2 s without acknowledgement; always: also that, but for sync_ms.
     #[key(default = "outage")]
     pub durability: Durability,
     /// Time between two writes to the disk; a longer time writes less.
     #[key(name = "sync_ms", range = 10..=60_000, default = 1000)]
     pub sync: Duration,
-    /// Maximum size on the disk. When it is reached, updates of tracks are dropped first, then the oldest messages.
+    /// Maximum size on the disk; then updates of tracks are dropped first, then the oldest messages.
     #[key(text = SIZES, parse = parse_size, default = "256MiB")]
     pub max_bytes: u64,
     /// Messages that wait longer are dropped.
     #[key(text = AGES, parse = parse_age, default = "7d")]
     pub max_age: Duration,
-    /// What is sent first after an outage. ordered: the oldest message; newest_first: what happens now, except for tracks with messages that wait.
+    /// What is sent first after an outage. ordered: the oldest message; newest_first: what happens now, except of tracks with messages that wait.
     #[key(
         words(ordered = Replay::Ordered, newest_first = Replay::NewestFirst),
         default = "ordered"
     )]
     pub replay: Replay,
-    /// Messages per second that are sent late, beyond the rate of new ones.
+    /// Late messages per second, beyond the rate of new ones.
     #[key(range = 1..=100_000, unit = "messages", default = 200)]
     pub max_per_s: u32,
-    /// Folder on tmpfs; the one around it must exist. Default: /run/jetwatch/spool.
+    /// Folder on tmpfs; its parent must exist. Default: /run/jetwatch/spool.
     pub runtime_folder: Option<PathBuf>,
-    /// Folder on a disk; the one around it must exist. Default: /var/lib/jetwatch/spool.
+    /// Folder on a disk; its parent must exist. Default: /var/lib/jetwatch/spool.
     pub state_folder: Option<PathBuf>,
 }
 

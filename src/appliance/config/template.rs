@@ -29,10 +29,10 @@ pub struct CommandsConfig {
     /// Accept commands at PREFIX/DEVICE/command, and switches at the topics of sources that end in /set; reply at PREFIX/DEVICE/command/reply. Every client that the broker lets publish there may add sources of source_templates and remove them, switch detection and rules, and set score thresholds.
     #[key(default = false)]
     pub enabled: bool,
-    /// Where replies may go besides, where a command of MQTT 5 names a response topic: topics, or filters with + and #. Those below PREFIX/DEVICE/command/reply/ always may. Default: nowhere else.
+    /// Response topics of MQTT 5 to which replies may also go: topics, or filters with + and #. Those below PREFIX/DEVICE/command/reply/ are always allowed. Default: nowhere else.
     #[key(value = ValueType::Texts(REPLY_TOPICS), read = reply_topics, default_with = |_| Vec::new())]
     pub reply_topics: Vec<String>,
-    /// Folder in which switches are kept over restarts; the one around it must exist. Default: /var/lib/jetwatch/switches.
+    /// Folder that keeps switches over restarts; its parent must exist. Default: /var/lib/jetwatch/switches.
     pub state_folder: Option<PathBuf>,
 }
 
@@ -73,12 +73,12 @@ pub struct SourceTemplate {
     /// Name of the template in commands; unique.
     #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// What a command chooses; each stands as {NAME} in the address, which begins with rtsp://, rtsps://, v4l2://, csi:// or synthetic://. Default: none.
+    /// What a command chooses: {NAME} in the address, which begins with rtsp://, rtsps://, v4l2://, csi:// or synthetic://. Default: none.
     pub parameters: Vec<TemplateParameter>,
     /// The file that it is from, from whose folder relative paths count.
     #[key(no_key, read = label)]
     pub(super) label: String,
-    /// The source: all keys of one of `sources` but its name.
+    /// The source: all keys of `sources` but its name.
     #[key(value = ValueType::Map(SOURCE_KEYS), required, read = source_tree)]
     pub(super) source: Spanned,
 }

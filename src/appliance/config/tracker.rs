@@ -10,49 +10,49 @@ use super::yaml::tree::YamlValue;
 /// A tracker with its settings, in DeepStream's vocabulary.
 #[derive(Debug, Clone, PartialEq, Section)]
 pub struct TrackerConfig {
-    /// Type of the tracker. iou compares with the last box; sort predicts boxes at constant velocity by a Kalman filter; bytetrack does that too and pairs detections of low score after the others; ocsort also uses the last observed boxes of a track: their direction, and where it was seen last.
+    /// iou compares with the last box; sort predicts boxes by a Kalman filter; bytetrack also pairs detections of low score; ocsort also uses the last observed boxes and their direction.
     #[key(name = "type", default = "iou")]
     pub kind: TrackerKind,
-    /// How detections and tracks are paired: greedy, best pair first, or optimal, with the maximum total IOU. Default: greedy; sort, bytetrack and ocsort: optimal.
+    /// How detections and tracks are paired: greedy: best pair first; optimal: maximum total IOU. Default: greedy; sort, bytetrack and ocsort: optimal.
     #[key(default_with = association)]
     pub association: Association,
     /// Minimum IOU of a pair; bytetrack takes the IOU times the score. Default: 0.2; sort, bytetrack and ocsort: 0.25.
     #[key(range = 0.0..=1.0, exclusive_min, default_with = min_iou)]
     pub min_iou: f32,
-    /// Frames in which a new object must be matched before it is published. With 1, it is published at once.
+    /// Frames in which a new object must be matched before it is published; 1: at once.
     #[key(range = 1..=1000, unit = "frames", default = 3)]
     pub probation_frames: u32,
-    /// Maximum number of usual detections for which each frame of the probation stands. Detections with lower scores than those of published tracks count less, so that a new object of low scores waits longer. If few new objects vanish within the probation, less is needed. With 0, the scores do not matter.
+    /// Maximum evidence required for each frame of the probation, in detections of a usual score: a new object of low scores waits longer. If few new objects vanish, less is required. With 0, scores do not matter.
     #[key(range = 0.0..=10.0, default = 1.5)]
     pub probation_evidence: f32,
     /// Frames for which a published track may be missed before it ends.
     #[key(range = 0..=100_000, unit = "frames", default = 30)]
     pub max_lost_frames: u32,
-    /// Further frames for which a lost track is kept: a new one that begins at its predicted place, by its motion and size, continues it under its id.
+    /// Further frames for which a lost track is kept: a new one at its predicted place, by motion and size, continues it under its id.
     #[key(range = 0..=100_000, unit = "frames", default = 0)]
     pub reassociate_frames: u32,
-    /// Whether a detection of another class may continue a track. same: only of its class, or of another one of its group in detector.groups; any: of every class.
+    /// Which detections may continue a track. same: those of its class or group; any: of every class.
     #[key(default = "same")]
     pub class_match: ClassMatch,
-    /// Detections below this score start no track. Down to the detector's score_threshold and min_score, they still continue one.
+    /// Detections below this score start no track, but continue one, down to the detector's score_threshold and min_score.
     #[key(range = 0.0..=1.0, default = 0.6)]
     pub min_new_track_score: f32,
-    /// Lets min_new_track_score adapt to networks of low scores: it is lowered to the score that all but this share of the detections of published tracks reach, once 20 are known. With 0, it is fixed. Default: 0.05; where min_new_track_score is given: 0.
+    /// min_new_track_score is lowered to the score that all but this share of the detections of published tracks reach, once 20 are known. With 0, it is fixed. Default: 0.05; where min_new_track_score is given: 0.
     #[key(range = 0.0..=0.5, default_with = new_track_share)]
     pub new_track_share: f32,
-    /// Secondary network of layout embedding whose embeddings tell objects apart by their appearance (ReID). It runs on every detection, before detections and tracks are paired. Default: none.
+    /// Secondary network of layout embedding, by which objects are told apart by appearance (ReID). It runs on every detection, before pairing. Default: none.
     #[key(text = "the name of a secondary network")]
     pub appearance: Option<String>,
-    /// Share of the appearance in the similarity of a track and a detection, where both have an embedding; the rest is the overlap of their boxes.
+    /// Share of the appearance in the similarity, where track and detection have an embedding; the rest is the overlap of boxes.
     #[key(range = 0.0..=1.0, default = 0.5)]
     pub appearance_weight: f32,
-    /// Minimum cosine similarity of the embeddings of a track and a detection, where both have one; below it they are not paired.
+    /// Minimum cosine similarity of the embeddings of a pair, where both have one.
     #[key(range = 0.0..=1.0, default = 0.25)]
     pub min_appearance_similarity: f32,
-    /// Whether the motion of the camera is estimated from the pixels of its frames, so that tracks follow it: similarity, for shifts, rotation and zoom, or off.
+    /// Whether tracks follow the motion of the camera, estimated from its frames; similarity: shifts, rotation and zoom.
     #[key(default = "off")]
     pub camera_motion: CameraMotionModel,
-    /// Whether events of type new and end carry the embedding of the track; needs appearance.
+    /// Publish the embedding of the track in events of type new and end; needs appearance.
     #[key(default = false)]
     pub output_embedding: bool,
     /// Detections of low score.
@@ -69,13 +69,13 @@ pub struct TrackerConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Section)]
 #[section(check = check_low_scores)]
 pub struct ByteTrackConfig {
-    /// Detections below this score are left out. The detector's score_threshold should be no higher than this, or there is nothing of low score to pair. Default: 0; bytetrack and ocsort: 0.1.
+    /// Detections below this score are left out. With a higher detector.score_threshold there is nothing of low score to pair. Default: 0; bytetrack and ocsort: 0.1.
     #[key(range = 0.0..=1.0, default_with = min_score)]
     pub min_score: f32,
     /// bytetrack and ocsort: detections below this score are paired after the others.
     #[key(range = 0.0..=1.0, default = 0.7)]
     pub tentative_score: f32,
-    /// bytetrack and ocsort: minimum IOU of such a detection and a track; four fifths of it for one that was detected in the previous frame.
+    /// bytetrack and ocsort: minimum IOU of such a pair; four fifths of it for a track that was detected in the previous frame.
     #[key(range = 0.0..=1.0, exclusive_min, default = 0.5)]
     pub tentative_min_iou: f32,
 }
@@ -83,10 +83,10 @@ pub struct ByteTrackConfig {
 /// OC-SORT's use of observations (Cao and others, 2023).
 #[derive(Debug, Clone, Copy, PartialEq, Section)]
 pub struct OcSortConfig {
-    /// ocsort only: weight of the direction in the similarity of a track and a detection. With 0, directions do not matter.
+    /// ocsort only: weight of the direction in the similarity.
     #[key(range = 0.0..=1.0, default = 0.1)]
     pub momentum_weight: f32,
-    /// ocsort only: minimum IOU of a detection and the last observed box of a track, for pairs that are left.
+    /// ocsort only: minimum IOU of a detection that is left and the last observed box of a track.
     #[key(range = 0.0..=1.0, exclusive_min, default = 0.5)]
     pub recovery_min_iou: f32,
 }

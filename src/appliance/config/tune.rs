@@ -10,13 +10,13 @@ use super::section::Section;
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
 #[section(default)]
 pub struct TuneConfig {
-    /// Power mode by name or number, as /etc/nvpmodel.conf lists them. Default: left as it is.
+    /// Power mode, as /etc/nvpmodel.conf lists them. Default: left as it is.
     #[key(text = "a power mode of this machine: its name, or its number in quotes, such as \"8\"")]
     pub power_mode: Option<String>,
-    /// max: held at the maximum that the power mode allows, by jetson_clocks.
+    /// max: jetson_clocks holds the maximum of the power mode.
     #[key(default = "leave")]
     pub clocks: ClockTuning,
-    /// Fan profile by name, as /etc/nvfancontrol.conf lists them. Default: left as it is.
+    /// Fan profile, as /etc/nvfancontrol.conf lists them. Default: left as it is.
     #[key(text = "a profile of this machine's fan, such as cool or quiet")]
     pub fan_profile: Option<String>,
     /// Who may profile: kernel.perf_event_paranoid. Default: left as it is.

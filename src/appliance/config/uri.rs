@@ -121,10 +121,10 @@ pub struct SyntheticScene {
     /// Frames until the end. Default: endless.
     #[key(range = 1..=1_000_000_000, unit = "frames")]
     pub frames: Option<u64>,
-    /// Maximum shift of a camera that shakes, along each axis; it also turns and zooms a little. 0 is a still camera.
+    /// Maximum shift of a shaking camera along each axis; it also turns and zooms a little.
     #[key(range = 0..=200, unit = "pixels", default = 0)]
     pub shake: u32,
-    /// Paced like a camera (the newest frame wins); false: as fast as frames are taken, like a file.
+    /// Paced like a camera; false: as fast as frames are taken, like a file.
     #[key(name = "realtime", value = ValueType::Boolean, default = true, read = pacing)]
     pub pacing: Pacing,
 }

@@ -26,32 +26,32 @@ const NETWORKS: &str = "an address or a network, such as 127.0.0.1 or 192.0.2.0/
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
 #[section(default, check = check_keys)]
 pub struct WebConfig {
-    /// Whether the daemon has a page where listen is not given.
+    /// Whether there is a page where listen is not given.
     #[key(default = true)]
     pub enabled: bool,
-    /// Where the page is. Addresses that are open to the network need users_file and tls. Default: the first of the ports 8080 to 8089 of 127.0.0.1 that is free, with a file of users in the folder of the daemon's state; jetwatch page prints the address.
+    /// Where the page is. Addresses other than loopback need users_file and tls. Default: the first free port of 127.0.0.1:8080 to 8089, with users; jetwatch page prints the address.
     #[key(
         text = "an address with a port, such as 127.0.0.1:8080 or [::]:8443",
         parse = parse_listen
     )]
     pub listen: Option<SocketAddr>,
-    /// File of the users and tokens, which jetwatch user writes; read again when it changes. Where it is missing, jetwatch page prints a link by which the first user is made. Default with listen: there are none, and everyone on this machine has the role without_users.
+    /// File of users and tokens, written by jetwatch user and read again when it changes. If it is missing, jetwatch page prints a link that makes the first user. With listen, the default is none: everyone on this machine has the role without_users.
     pub users_file: Option<PathBuf>,
-    /// What everyone on this machine may do without users_file: viewer: see everything; operator: also change zones and lines, reload and keep recordings; administrator: also download the support bundle.
+    /// Role of everyone on this machine without users_file. viewer: see everything; operator: also change rules, reload, keep recordings; administrator: everything.
     #[key(default = "viewer")]
     pub without_users: WebRole,
     /// Certificate and key, for HTTPS in place of HTTP. Default: HTTP, which loopback addresses alone may have.
     pub tls: Option<WebTlsConfig>,
-    /// Names by which browsers may ask for the page, besides localhost and addresses. Default: none.
+    /// Further names by which browsers may ask for the page. Default: none.
     #[key(value = ValueType::Texts(HOSTS), read = hosts, default_with = |_| Vec::new())]
     pub hosts: Vec<String>,
-    /// Path below which a proxy offers the page, where the proxy does not remove it. Default: none.
+    /// Path below which a proxy offers the page, if it keeps it. Default: none.
     #[key(text = BASE_PATH, check = is_base_path)]
     pub base_path: Option<String>,
-    /// Proxies whose X-Forwarded headers are believed; they need users_file, as everyone reaches the page through a proxy. Default: none.
+    /// Proxies whose X-Forwarded headers are believed; need users_file. Default: none.
     #[key(value = ValueType::Texts(NETWORKS), read = networks, default_with = |_| Vec::new())]
     pub trusted_proxies: Vec<Network>,
-    /// The pictures with boxes, which are made while they are looked at.
+    /// The pictures with boxes.
     pub preview: PreviewConfig,
     /// Where the daemon tries to have a page that the configuration does not name, `listen` first; empty: `listen` alone is meant.
     #[key(no_key, read = no_candidates)]
@@ -99,23 +99,23 @@ impl WebRole {
 /// The identity of the page.
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
 pub struct WebTlsConfig {
-    /// PEM file of the certificate, then of those that lead to its authority.
+    /// PEM file of the certificate and its chain.
     pub cert_file: PathBuf,
     /// PEM file of the private key.
     pub key_file: PathBuf,
 }
 
-/// The pictures with boxes, which are made while they are looked at.
+/// The pictures with boxes.
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
 #[section(default)]
 pub struct PreviewConfig {
-    /// Maximum number of pictures per second of each source, for all viewers together.
+    /// Maximum rate of each source, for all viewers together.
     #[key(range = 1..=30, unit = "pictures", default = 5)]
     pub max_fps: u32,
-    /// Maximum width; wider images are scaled down.
+    /// Maximum width.
     #[key(range = 160..=1920, unit = "pixels", default = 960)]
     pub max_width: u32,
-    /// Quality of the JPEG images, in percent.
+    /// Quality of the JPEG images.
     #[key(range = 10..=95, unit = "percent", default = 70)]
     pub quality: u32,
 }

@@ -35,25 +35,25 @@ pub struct WebhookConfig {
     /// Where events are posted. Redirects are not followed.
     #[key(text = URLS, parse = HttpUrl::parse)]
     pub url: HttpUrl,
-    /// Which: new, update and end of a track; types of analytics events, such as loitering; states of a source, such as offline. Default: all but update.
+    /// Events to post. Default: all but update.
     #[key(value = ValueType::Texts(EVENTS), read = events)]
     pub events: Vec<WebhookEvent>,
-    /// Labels, or names of groups, of the objects that events are about. Events that are about no object are not affected. Default: all.
+    /// Labels or groups of the objects. Events about no object are not affected. Default: all.
     #[key(text = "a label")]
     pub labels: Vec<String>,
-    /// Names of the sources that events are about. Default: all.
+    /// Names of the sources. Default: all.
     #[key(text = "the name of a source")]
     pub sources: Vec<String>,
-    /// File whose first line is the key by which requests are signed (HMAC-SHA256); read at every request. Default: they are not signed.
+    /// File whose first line is the key that signs requests (HMAC-SHA256); read at every request. Default: they are not signed.
     pub secret_file: Option<PathBuf>,
     /// PEM file of the certificate authorities to trust. Default: the system's.
     pub ca_file: Option<PathBuf>,
-    /// Headers of every request, besides the program's own. Default: none.
+    /// Further headers of every request. Default: none.
     pub headers: Vec<Header>,
     /// Time that a request may take.
     #[key(name = "timeout_s", range = 1..=120, default = 10)]
     pub timeout: Duration,
-    /// Events that were not accepted yet, kept outside of the process.
+    /// Events that were not accepted yet.
     pub spool: WebhookSpool,
 }
 
@@ -88,15 +88,15 @@ pub struct WebhookSpool {
     /// What the events survive. process: a crash or kill of the daemon; outage: also a power cut, but for the last 2 s; always: also that, but for the last second.
     #[key(default = "outage")]
     pub durability: Durability,
-    /// Maximum size on the disk. When it is reached, updates of tracks are dropped first, then the oldest events.
+    /// Maximum size on the disk; then updates of tracks are dropped first, then the oldest events.
     #[key(text = SIZES, parse = parse_size, default = "64MiB")]
     pub max_bytes: u64,
     /// Events that wait longer are dropped.
     #[key(text = AGES, parse = parse_age, default = "1d")]
     pub max_age: Duration,
-    /// Folder on tmpfs; the one around it must exist. Default: /run/jetwatch/spool.
+    /// Folder on tmpfs; its parent must exist. Default: /run/jetwatch/spool.
     pub runtime_folder: Option<PathBuf>,
-    /// Folder on a disk; the one around it must exist. Default: /var/lib/jetwatch/spool.
+    /// Folder on a disk; its parent must exist. Default: /var/lib/jetwatch/spool.
     pub state_folder: Option<PathBuf>,
 }
 

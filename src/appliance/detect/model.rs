@@ -13,7 +13,7 @@ use super::label_file;
 use super::layouts::OutputSpec;
 use super::model_yaml::{self, ModelKeys};
 use super::yaml_values::is_filled;
-use jetwatch_config::{ConfigError, Document, KeySpec, Section, Words, append_tables};
+use jetwatch_config::{ConfigError, Document, KeySpec, Section, Words, append_lists};
 use jetwatch_files::Sha256Digest;
 use jetwatch_pixels::TensorFormat;
 use jetwatch_types::{Placement, Size};
@@ -199,9 +199,9 @@ impl ModelSpec {
             This page is generated from the declarations in `src/appliance/detect/model_yaml`; do not edit it.\n\n\
             A model folder holds a `model.yaml` and the files that it names. `configs/model.schema.json` is its JSON Schema.\n\
             [Bring your own network](../models/own-network.md) explains the keys by example. Each layout has some of the keys\n\
-            of `output` and `output.tensors`; the others are rejected.\n"
+            of `output` and `output.tensors`; the others are rejected. In parentheses is the value with its default. A range is of integers where it does not say `number`.\n"
             .to_owned();
-        append_tables(Self::KEYS, &mut page);
+        append_lists(Self::KEYS, &mut page);
         page
     }
 

@@ -56,41 +56,41 @@ families! {
     DETECTOR_STATE: "jetwatch_detector_state", Gauge, ["state"],
         "1 for the state of the detector, 0 for the others: loading, engine_missing, building, ready, failed.";
     DETECTOR_INFO: "jetwatch_detector_info", Gauge, ["backend", "model", "precision"],
-        "1, with what runs which network. Present once the detector is loaded.";
+        "1, once the detector is loaded.";
     SOURCE_UP: "jetwatch_source_up", Gauge, ["source"],
         "Whether the source is online. A file that has ended is not.";
     SOURCE_FRAMES: "jetwatch_source_frames_total", Counter, ["source", "outcome"],
-        "Frames by what became of them: detected went through the network, carried passed it by (interval) while the tracker predicted, which messages count in skipped_frames; dropped were replaced by newer ones; skipped here came faster than max_fps.";
+        "Frames: detected went through the network, carried skipped it (interval; skipped_frames of messages), dropped were replaced by newer ones, skipped came faster than max_fps.";
     SOURCE_LAST_FRAME: "jetwatch_source_last_frame_timestamp_seconds", Gauge, ["source"],
-        "Arrival of the newest frame that was processed. Present after the first.";
+        "Arrival of the newest processed frame.";
     SOURCE_RECONNECTS: "jetwatch_source_reconnects_total", Counter, ["source"],
-        "How often the source was opened again after a failure.";
+        "Reopenings after a failure.";
     STAGE_SECONDS: "jetwatch_stage_seconds", Histogram, ["stage"],
-        "Time of one run of a stage of the pipeline, which covers a batch in the stages of the network. Stages that have run.";
+        "Time of one run of a stage; of a batch in the stages of the network.";
     TRACKS_ACTIVE: "jetwatch_tracks_active", Gauge, ["source", "label"],
-        "Active tracks, as in the counts that are published.";
+        "Active tracks, as in published counts.";
     EVENTS: "jetwatch_events_total", Counter, ["source", "type"],
         "Track events: new, update, end.";
     ANALYTICS_EVENTS: "jetwatch_analytics_events_total", Counter, ["source", "type"],
         "Analytics events: zone_entered, zone_left, loitering, overcrowding, overcrowding_over, line_crossed, direction, stationary, moving.";
     LINE_CROSSINGS: "jetwatch_line_crossings_total", Counter, ["source", "line", "to", "label"],
-        "Objects that crossed a line to the left or to the right, seen along the line.";
+        "Objects that crossed a line to the left or right, seen along it.";
     ZONE_OBJECTS: "jetwatch_zone_objects", Gauge, ["source", "zone", "label"],
         "Objects in a zone.";
     MQTT_CONNECTED: "jetwatch_mqtt_connected", Gauge, [],
-        "Whether the broker has accepted the connection.";
+        "Whether the broker is connected.";
     MQTT_MESSAGES: "jetwatch_mqtt_messages_total", Counter, ["outcome"],
-        "Messages by what became of them: delivered were acknowledged, replaced by a newer value of their topic, dropped are lost, unsent had QoS 0 and no connection.";
+        "Messages: delivered were acknowledged, replaced by a newer value, dropped are lost, unsent had QoS 0 and no connection.";
     MQTT_QUEUED: "jetwatch_mqtt_queued_messages", Gauge, [],
         "Messages that wait for the broker.";
     SPOOL_BYTES: "jetwatch_spool_bytes", Gauge, ["tier"],
         "Size of the spool: runtime on tmpfs, state on a device.";
     SPOOL_OLDEST: "jetwatch_spool_oldest_timestamp_seconds", Gauge, [],
-        "When the oldest message that waits in the spool was made. Present while one waits.";
+        "When the oldest waiting message was made.";
     SPOOL_DROPPED: "jetwatch_spool_dropped_total", Counter, ["class"],
         "Messages that the spool dropped: update, new, end, analytics, other.";
     MEDIA_BYTES: "jetwatch_media_bytes", Gauge, ["kind"],
-        "Size of the files that record keeps: snapshot, clip, continuous. Present where any are kept.";
+        "Size of kept files: snapshot, clip, continuous.";
     MEDIA_FULL: "jetwatch_media_full", Gauge, [],
         "Whether recording has stopped for want of space.";
     DISK_FREE: "jetwatch_disk_free_bytes", Gauge, [],
@@ -104,7 +104,7 @@ families! {
     LOAD: "jetwatch_load_ratio", Gauge, ["unit"],
         "Load of a CPU or an engine, 0 to 1.";
     THROTTLED: "jetwatch_throttled", Gauge, ["cause"],
-        "Whether the machine is throttled by heat, by a rail above its limit, or by over_current.";
+        "Whether the machine is throttled by heat, a rail above its limit, or over_current.";
     THROTTLINGS: "jetwatch_throttlings_total", Counter, [],
         "How often throttling began.";
     PROCESS_CPU: "process_cpu_seconds_total", Counter, [],
@@ -119,28 +119,25 @@ families! {
         "Threads of the daemon.";
 }
 
-/// The reference page: all families as a table.
+/// The reference page: all families as a list.
 #[must_use]
 pub fn families_page() -> String {
     let mut page = String::from(
         "# Metrics\n\n\
-         All families that the daemon has for Prometheus; see [Metrics](../guide/metrics.md) for how to read them. In the text file, each \
-         sample has the\nlabel `device` as well, and `process_…` is called `jetwatch_process_…`. A figure that a machine or a configuration \
-         does not have is left\nout.\n\n\
-         <!-- Generated from src/appliance/metrics/families.rs. -->\n\n\
-         | family | type | labels | meaning |\n|---|---|---|---|\n",
+         All families, with type and labels; [the guide](../guide/metrics.md) says how to read them. What a machine or a configuration \
+         does not have is left out.\n\n\
+         <!-- Generated from src/appliance/metrics/families.rs. -->\n\n",
     );
     for family in ALL {
-        let labels: Vec<String> = family
+        let labels: String = family
             .labels
             .iter()
-            .map(|label| format!("`{label}`"))
+            .map(|label| format!(", `{label}`"))
             .collect();
         page += &format!(
-            "| `{}` | {} | {} | {} |\n",
+            "- `{}` ({}{labels}): {}\n",
             family.name,
             family.kind.name(),
-            labels.join(", "),
             family.help
         );
     }

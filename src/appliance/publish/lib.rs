@@ -155,7 +155,7 @@ pub enum Publication<'a> {
     },
     /// A source's state changed.
     Source(SourceStatus<'a>),
-    /// Progress of the detector while the daemon starts.
+    /// Progress of the detector at the start.
     Detector {
         /// The state now.
         status: &'a DetectorStatus,

@@ -16,7 +16,7 @@ use serde::Serialize;
     deny_unknown_fields
 )]
 pub struct SinkCounts {
-    /// Passed to a sink by the pipeline.
+    /// Passed to a sink.
     pub accepted: u64,
     /// Acknowledged by the broker, or written.
     pub delivered: u64,
@@ -26,11 +26,11 @@ pub struct SinkCounts {
     /// Of `dropped`: messages of QoS 0, which are sent while connected only.
     #[serde(skip)]
     pub best_effort_dropped: u64,
-    /// Retained values that a newer one replaced before their delivery.
+    /// Retained values that a newer one replaced.
     pub replaced: u64,
     /// Not delivered yet.
     pub queued: u64,
-    /// Of those: in the spool, from which a restarted daemon sends them.
+    /// Of those: in the spool.
     pub spooled: u64,
     /// Time in which the thread of the sink was at work, or waited for its receiver with messages in the queue.
     #[serde(skip)]

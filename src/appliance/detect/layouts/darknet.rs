@@ -112,7 +112,7 @@ fn maps(
 #[derive(Section)]
 #[expect(dead_code, reason = "declares the keys only")]
 pub(crate) struct AnchorsKey {
-    /// Layouts yolov3 and yolov4 with grids, and yolov5_raw: width and height of each anchor in input pixels, one list for each grid. Default: those of the tiny networks, for yolov3 and yolov4 with two grids.
+    /// Layouts yolov3 and yolov4 with grids, and yolov5_raw: width and height of each anchor in input pixels, by grid. Default: those of the tiny networks, for yolov3 and yolov4 with two grids.
     #[key(value = ANCHORS, read = elsewhere)]
     anchors: Option<()>,
 }
@@ -126,13 +126,13 @@ const ANCHORS: ValueType = ValueType::Other {
 #[derive(Section)]
 #[expect(dead_code, reason = "declares the keys only")]
 pub(crate) struct ScaleKey {
-    /// Layout yolov4 with grids: factor of the box centers' range, one for all grids or for each. Default: 1.05.
+    /// Layout yolov4 with grids: factor of the box centers' range. Default: 1.05.
     #[key(value = SCALE, read = elsewhere)]
     scale_x_y: Option<()>,
 }
 
 const SCALE: ValueType = ValueType::Other {
-    form: "one number from 1 to 2 or a list with one for each grid",
+    form: "a number from 1 to 2, or one for each grid",
     schema: r#"{"anyOf": [{"type": "number", "minimum": 1, "maximum": 2}, {"type": "array", "items": {"type": "number", "minimum": 1, "maximum": 2}}]}"#,
 };
 

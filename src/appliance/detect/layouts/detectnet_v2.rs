@@ -86,7 +86,7 @@ pub struct DetectNetParameters {
     /// Layout detectnet_v2: pixels in one unit of the distances.
     #[key(range = 0.01..=1000.0, default = 35.0)]
     pub box_norm: f32,
-    /// Layout detectnet_v2: from the corner of a cell to the point that its distances start from, in pixels.
+    /// Layout detectnet_v2: pixels from a cell's corner to the point that its distances start from.
     #[key(range = -64.0..=64.0, default = 0.5)]
     pub offset: f32,
 }

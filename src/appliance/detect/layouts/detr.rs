@@ -55,7 +55,7 @@ pub const DETR: Layout = Layout {
 /// Of DETR.
 #[derive(Section)]
 pub(crate) struct NoObjectKey {
-    /// Layout detr with tensors scores and boxes: the last score of a query is that of no object. With activation softmax it always is.
+    /// Layout detr with tensors scores and boxes: the last score of a query means no object, as always with softmax.
     #[key(default = false)]
     no_object: bool,
 }

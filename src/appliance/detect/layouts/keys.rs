@@ -125,7 +125,7 @@ struct TensorKeys {
 }
 
 const TENSORS: ValueType = ValueType::Other {
-    form: "the tensor's name in the network, or a list with one for each grid",
+    form: "a tensor's name, or one for each grid",
     schema: r#"{"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1}]}"#,
 };
 
@@ -133,7 +133,7 @@ const TENSORS: ValueType = ValueType::Other {
 #[derive(Section)]
 #[expect(dead_code, reason = "declares the keys only")]
 pub(super) struct ActivationKey {
-    /// Layouts detr, ssd, yolov5_raw and yolov8_raw: what turns the tensor's values into scores; softmax for detr and ssd only. Required for ssd. Default: sigmoid.
+    /// Layouts detr, ssd, yolov5_raw and yolov8_raw: what makes scores; softmax for detr and ssd only. Required for ssd. Default: sigmoid.
     #[key(value = ValueType::Words(&["sigmoid", "softmax", "none"]), read = elsewhere)]
     activation: Option<()>,
 }
@@ -142,7 +142,7 @@ pub(super) struct ActivationKey {
 #[derive(Section)]
 #[expect(dead_code, reason = "declares the keys only")]
 pub(super) struct BoxesAreKey {
-    /// Layouts finished, efficient_nms, batched_nms, yolov8 and ssd: unit of the boxes; deltas, which refer to anchors, for ssd only. Required for batched_nms. Default: pixels, deltas for ssd.
+    /// Layouts finished, efficient_nms, batched_nms, yolov8 and ssd: unit of the boxes; deltas (to anchors) for ssd only. Required for batched_nms. Default: pixels, deltas for ssd.
     #[key(value = ValueType::Words(&["pixels", "normalized", "deltas"]), read = elsewhere)]
     boxes_are: Option<()>,
 }
@@ -150,7 +150,7 @@ pub(super) struct BoxesAreKey {
 /// Of layouts with one tensor of boxes and scores.
 #[derive(Section)]
 pub(super) struct DenseKeys {
-    /// Layouts yolov5 and yolov8: numbers of a box behind the classes, which are ignored, such as the 32 mask coefficients of segmentation networks.
+    /// Layouts yolov5 and yolov8: ignored numbers behind the classes, such as 32 mask coefficients.
     #[key(range = 0..=1024, default = 0)]
     pub(super) mask_coefficients: usize,
 }
@@ -158,7 +158,7 @@ pub(super) struct DenseKeys {
 /// Of the layout `yolov8`.
 #[derive(Section)]
 pub(super) struct TransposedKey {
-    /// Layout yolov8: the tensor is [N, 4 + C], with a row for each box, instead of [4 + C, N].
+    /// Layout yolov8: the tensor is [N, 4 + C], not [4 + C, N].
     #[key(default = false)]
     pub(super) transposed: bool,
 }

@@ -73,10 +73,10 @@ pub(crate) const YOLOV8_RAW: Layout = Layout {
 #[derive(Section)]
 #[expect(dead_code, reason = "declares the keys only")]
 pub(super) struct RawHeadKeys {
-    /// Layout yolov8_raw: unit of the distances to the sides of a box; strides from the middle of a cell, or, as RTMDet has them, pixels (MMDetection) or strides (MMYOLO) from its upper left corner. Default: strides.
+    /// Layout yolov8_raw: unit of the distances to a box's sides: strides from the middle of a cell, or for RTMDet pixels (MMDetection) or strides (MMYOLO) from its upper left corner. Default: strides.
     #[key(value = ValueType::Words(&["strides", PIXELS, CORNER_STRIDES]), read = elsewhere)]
     distances_are: Option<()>,
-    /// Layout yolov8_raw: what comes first in the tensors `grids`; scores in those of MMYOLO. Default: boxes.
+    /// Layout yolov8_raw: what is first in the tensors `grids`; scores in MMYOLO's. Default: boxes.
     #[key(value = ValueType::Words(&["boxes", "scores"]), read = elsewhere)]
     grids_begin_with: Option<()>,
 }

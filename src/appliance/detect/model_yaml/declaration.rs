@@ -31,30 +31,30 @@ pub struct ModelKeys {
     #[key(value = ValueType::Texts("a name; quote it if it is a number"), read = elsewhere)]
     #[expect(dead_code, reason = "declared only")]
     pub(super) labels: Option<()>,
-    /// A text file in the model's folder with one name a line, or with a list or map of names in YAML or JSON.
+    /// A text file in the model's folder: one name a line, or a list or map of names in YAML or JSON.
     #[key(value = ValueType::Path, read = elsewhere)]
     #[expect(dead_code, reason = "declared only")]
     pub(super) labels_file: Option<()>,
-    /// Names that other sets of labels have for objects of a class, by label: jetwatch eval takes annotated objects of these names for objects of that label. Default: none.
+    /// Other names of the objects of a label: jetwatch eval takes annotated objects of these names for that label. Default: none.
     #[key(value = COVERS, read = elsewhere)]
     #[expect(dead_code, reason = "declared only")]
     pub(super) covers: Option<()>,
-    /// Detections below this score are dropped, unless the configuration says otherwise.
+    /// Default of the configuration: detections below this score are dropped.
     #[key(range = 0.0..=1.0, default = 0.3)]
     pub(super) score_threshold: f32,
-    /// Boxes that overlap a better one of their class by more than this IOU are dropped, unless the configuration says otherwise.
+    /// Default of the configuration: boxes that overlap a better one of their class by a higher IOU are dropped.
     #[key(range = 0.0..=1.0, default = 0.45)]
     pub(super) nms_iou: f32,
     /// Maximum number of detections in one frame.
     #[key(range = 1..=10_000, default = 300)]
     pub(super) max_detections: usize,
-    /// Secondary networks: margin of the crops around the object, as a share of its width and height on each side, as the network was trained.
+    /// Secondary networks: margin around the object on each side, as a share of its width and height, as in training.
     #[key(range = 0.0..=1.0, default = 0.0)]
     pub(super) crop_margin: f32,
     /// Terms and origin of the files.
     #[key(required)]
     pub(super) license: License,
-    /// The network's file in each precision, by the name of the precision, such as fp32 or int8; the first is the default.
+    /// The network's file by precision, such as fp32 or int8; the first is the default.
     #[key(value = ValueType::Named(FileKeys::KEYS), required, read = elsewhere)]
     pub(super) files: (),
 }
@@ -70,13 +70,13 @@ pub(super) struct InputKeys {
     /// Name of the tensor in the network.
     #[key(text = "the tensor's name in the network", check = is_filled)]
     pub(super) name: String,
-    /// Name of a second input that takes the size to which boxes refer, as 64-bit integers [batch, 2]: it is given width and height of the input. Default: there is none.
+    /// Name of an input for the size to which boxes refer, 64-bit integers [batch, 2]: it gets width and height of the input. Default: there is none.
     #[key(text = "a further input's name in the network", check = is_filled)]
     pub(super) sizes_name: Option<String>,
-    /// Name of a further input that takes the scale of the images, as 32-bit floats [batch, 2]: it is given ones, so that boxes come back in input pixels. Default: there is none.
+    /// Name of an input for the scale of the images, 32-bit floats [batch, 2]: it gets ones, so that boxes are in input pixels. Default: there is none.
     #[key(text = "a further input's name in the network", check = is_filled)]
     pub(super) scales_name: Option<String>,
-    /// Width of the input, a multiple of what the layout of the output demands; 32 at least for detectors.
+    /// Width of the input, a multiple of what the layout demands; at least 32 for detectors.
     #[key(value = SIDE, required, read = elsewhere)]
     pub(super) width: (),
     /// Height of the input, as width.
@@ -87,7 +87,7 @@ pub(super) struct InputKeys {
     /// Order of the axes.
     #[key(default = "nchw")]
     pub(super) layout: AxisOrder,
-    /// Type of the elements: float32 is normalized by mean and scale, uint8 is given as it is.
+    /// Type of the elements: float32 is normalized by mean and scale, uint8 is not.
     #[key(name = "type", default = "float32")]
     pub(super) element: InputElement,
     /// Subtracted from each value, 0 to 255, in the order of the planes. Default: 0.
@@ -148,7 +148,7 @@ pub(super) struct FileKeys {
     /// SHA-256 of the file.
     #[key(text = "64 hexadecimal digits, as `sha256sum FILE` prints", parse = sha256)]
     pub(super) sha256: Sha256Digest,
-    /// SHA-256 of the files in which the network keeps weights, by the paths that it gives. Default: none.
+    /// SHA-256 of external files of weights, by the paths that the network gives. Default: none.
     #[key(value = WEIGHTS, read = elsewhere)]
     #[expect(dead_code, reason = "declared only")]
     pub(super) weights: Option<()>,

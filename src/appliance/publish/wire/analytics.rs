@@ -18,28 +18,28 @@ use crate::AnalyticsMessage;
 use jetwatch_config::{LineRule, SceneRules, ZoneRule};
 use jetwatch_types::{AnalyticsEventKind, Crossings, FrameMeta, ZoneCount};
 
-/// A condition of a zone, a line, a direction or `stationary` became true. Analytics events about a track come after its event of type `new` and before that of type `end`.
+/// A condition of a rule became true. Those about a track come between its `new` and its `end`.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "analytics", title = "Analytics event", deny_unknown_fields)]
 pub(super) struct AnalyticsEventBody<'a> {
     source: SourceName<'a>,
     #[serde(rename = "type")]
     event_type: AnalyticsType,
-    /// Name of the zone, line or direction; null for `stationary` and `moving`, and for an object that moves in none of the directions.
+    /// Name of the zone, line or direction; null for `stationary` and `moving`, and for no direction.
     name: Option<&'a str>,
-    /// Identity of the track, as in its events; null for `overcrowding` and `overcrowding_over`.
+    /// Identity of the track; null for `overcrowding` and `overcrowding_over`.
     id: Option<EventId<'a>>,
-    /// Number of the track; null for `overcrowding` and `overcrowding_over`.
+    /// Number of the track; null as `id`.
     track_id: Option<TrackNumber>,
-    /// Name of the class; null for `overcrowding` and `overcrowding_over`.
+    /// Name of the class; null as `id`.
     label: Option<Label<'a>>,
-    /// Group of the label, from `detector.groups` in the configuration; null for a label that is in none.
+    /// Group of the label in `detector.groups`.
     group: Option<Group<'a>>,
-    /// The side to which a line was crossed, seen along the line from its first point; null for other types.
+    /// The side to which a line was crossed, seen along it.
     to: Option<SideWord>,
-    /// Objects in the zone, for `overcrowding` and `overcrowding_over`; null for other types.
+    /// Objects in the zone, for `overcrowding` and `overcrowding_over`.
     count: Option<u32>,
-    /// Time in the zone (`zone_left`, `loitering`) or at rest (`stationary`), in milliseconds, in files by their own clock; null for other types.
+    /// Time in the zone (`zone_left`, `loitering`) or at rest (`stationary`); of files by their clock.
     duration_ms: Option<u64>,
     /// Capture time of the frame that showed it.
     at: Utc,
@@ -48,14 +48,14 @@ pub(super) struct AnalyticsEventBody<'a> {
     /// The clip that is being recorded and holds the frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recording: Option<RecordingBody<'a>>,
-    /// Only on MQTT. A subscriber that has seen the same `spool` and `seq` before may ignore the message.
+    /// Identity of the numbering, only on MQTT. A message with a known `spool` and `seq` is a repeat.
     #[serde(skip_serializing_if = "Option::is_none")]
     spool: Option<SpoolId>,
-    /// Number of the message, only on MQTT. In one `spool` it grows by 1 with every event and analytics event; a missing number is sent later, or is within a message of kind `gap`.
+    /// Number of the message, only on MQTT. In one `spool` it grows by 1 with every event and analytics event; a missing number comes later or is in a `gap`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     seq: Option<u64>,
-    /// Age of the message when it was sent, in milliseconds; only in messages that waited for the broker for more than 2 s, or for a restart of the daemon.
+    /// Age of the message when it was sent; only if it waited for more than 2 s, or for a restart.
     #[serde(skip_serializing_if = "Option::is_none")]
     late_ms: Option<u64>,
 }
@@ -69,16 +69,16 @@ pub(super) struct ZoneBody<'a> {
     zone: &'a str,
     /// Objects in the zone.
     count: u32,
-    /// Objects in the zone by label, without labels that have not been in it since the start.
+    /// Objects by label, without labels that have not been in it.
     present: Vec<ZoneCountBody<'a>>,
-    /// Objects in the zone by group, without groups of which no label has been in it since the start.
+    /// Objects by group, in the same way.
     groups: Vec<ZoneGroupCountBody<'a>>,
-    /// Minimum number of objects of a crowd; null without a threshold.
+    /// Objects from which on it is overcrowded; null without a threshold.
     #[schemars(range(min = 1))]
     object_threshold: Option<u32>,
-    /// Whether the zone holds a crowd; null without a threshold.
+    /// Whether it is overcrowded; null without a threshold.
     overcrowded: Option<bool>,
-    /// Capture time of the newest frame that is counted.
+    /// Capture time of the newest counted frame.
     changed_at: Utc,
 }
 
@@ -108,7 +108,7 @@ struct ZoneGroupCountBody<'a> {
     count: u32,
 }
 
-/// Crossings of a line, published at the start and after changes, at most once in `publish.update_interval_ms`. Counts restart with the daemon: see `since`.
+/// Crossings of a line, published at the start and after changes, at most once in `publish.update_interval_ms`.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "line", title = "Line", deny_unknown_fields)]
 pub(super) struct LineBody<'a> {
@@ -119,13 +119,13 @@ pub(super) struct LineBody<'a> {
     to_left: u64,
     /// Crossings to the right.
     to_right: u64,
-    /// Crossings by label, without labels that have not crossed.
+    /// Crossings by label, without zeros.
     crossings: Vec<CrossingsBody<'a>>,
-    /// Crossings by group, without groups of which no label has crossed.
+    /// Crossings by group, without zeros.
     groups: Vec<GroupCrossingsBody<'a>>,
     /// When the daemon began to count.
     since: Utc,
-    /// Capture time of the newest frame that is counted.
+    /// Capture time of the newest counted frame.
     changed_at: Utc,
 }
 

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use super::value::{Group, Label, SourceName, Utc};
 use crate::Publication;
 
-/// The number of active tracks of one label changed. Only as a JSON line; on MQTT the number is a bare integer.
+/// The number of active tracks of one label changed. On MQTT a bare integer.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "count", title = "Count", deny_unknown_fields)]
 pub struct Count<'a> {
@@ -21,7 +21,7 @@ pub struct Count<'a> {
     pub changed_at: Utc,
 }
 
-/// The number of active tracks of one group of labels changed. Only as a JSON line; on MQTT the number is a bare integer.
+/// The number of active tracks of one group of labels changed. On MQTT a bare integer.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(
     rename = "group_count",
@@ -37,20 +37,20 @@ pub struct GroupCount<'a> {
     pub changed_at: Utc,
 }
 
-/// Whether detection of a source, or one of its rules, is switched on. Only as a JSON line; on MQTT it is `ON` or `OFF`.
+/// Whether detection of a source, or one of its rules, is switched on. On MQTT `ON` or `OFF`.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "switch", title = "Switch", deny_unknown_fields)]
 pub struct Switch<'a> {
     pub source: SourceName<'a>,
-    /// Name of the zone, line or direction, or `stationary`; null for detection of the source.
+    /// Name of the rule, or `stationary`; null for detection.
     pub rule: Option<&'a str>,
-    /// Whether it is on. A schedule may turn it off all the same.
+    /// Whether it is on; a schedule may still turn it off.
     pub on: bool,
     /// When it was set.
     pub changed_at: Utc,
 }
 
-/// The score below which detections of a source are dropped. Only as a JSON line; on MQTT it is a bare number.
+/// The score below which detections of a source are dropped. On MQTT a bare number.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(
     rename = "score_threshold",
@@ -67,12 +67,12 @@ pub struct ScoreThreshold<'a> {
     pub changed_at: Utc,
 }
 
-/// Whether the camera of a source reports motion by ONVIF. Only as a JSON line; on MQTT it is `ON` or `OFF`.
+/// Whether the camera of a source reports motion by ONVIF. On MQTT `ON` or `OFF`.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "motion", title = "Motion", deny_unknown_fields)]
 pub struct Motion<'a> {
     pub source: SourceName<'a>,
-    /// Whether there is motion. Off also while the camera does not answer.
+    /// Whether there is motion; false while the camera does not answer.
     pub on: bool,
     /// When it was reported.
     pub changed_at: Utc,

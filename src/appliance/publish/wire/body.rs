@@ -42,38 +42,38 @@ pub(super) struct EventBody<'a> {
     pub id: EventId<'a>,
     pub track_id: TrackNumber,
     pub label: Label<'a>,
-    /// Group of the label, from `detector.groups` in the configuration; null for a label that is in none.
+    /// Group of the label in `detector.groups`.
     pub group: Option<Group<'a>>,
-    /// Capture time of the first frame with a detection of the object.
+    /// Capture time of the first frame with a detection.
     pub started_at: Utc,
-    /// Capture time of the frame that this event is about.
+    /// Capture time of this frame.
     pub frame_at: Utc,
-    /// Capture time of the last frame with a detection of the object; null until the event of type `end`.
+    /// Capture time of the last frame with a detection; null until `end`.
     pub ended_at: Option<Utc>,
-    /// From the first frame of the track to its last one, or to this one while the track lasts, in milliseconds. A clock that is set in between changes the times, not this.
+    /// From the first frame of the track to its last one or to this one, independent of changes of the clock.
     pub duration_ms: u64,
     pub latency_ms: Latency,
     pub frame: FrameBody,
-    /// The track in the previous event about it; null for type `new`.
+    /// The track in its previous event; null for `new`.
     pub before: Option<TrackBody<'a>>,
     /// The track now.
     pub after: TrackBody<'a>,
     /// The clip that is being recorded and holds the frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recording: Option<RecordingBody<'a>>,
-    /// The snapshot of the track, which is complete some time after the end of the track; only with `record.snapshots`.
+    /// The snapshot of the track, complete some time after its end; only with `record.snapshots`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embedding: Option<EmbeddingBody<'a>>,
-    /// Only on MQTT. A subscriber that has seen the same `spool` and `seq` before may ignore the message.
+    /// Identity of the numbering, only on MQTT. A message with a known `spool` and `seq` is a repeat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spool: Option<SpoolId>,
-    /// Number of the message, only on MQTT. In one `spool` it grows by 1 with every event and analytics event; a missing number is sent later, or is within a message of kind `gap`.
+    /// Number of the message, only on MQTT. In one `spool` it grows by 1 with every event and analytics event; a missing number comes later or is in a `gap`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub seq: Option<u64>,
-    /// Age of the message when it was sent, in milliseconds; only in messages that waited for the broker for more than 2 s, or for a restart of the daemon.
+    /// Age of the message when it was sent; only if it waited for more than 2 s, or for a restart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_ms: Option<u64>,
 }
@@ -120,11 +120,11 @@ impl<'a> EventBody<'a> {
     }
 }
 
-/// Appearance of the object, to compare it with others; only with `tracker.output_embedding: true`, in events of type `new` and `end`.
+/// Appearance of the object; only with `tracker.output_embedding: true`, in `new` and `end`.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "embedding", title = "Embedding", deny_unknown_fields)]
 pub(super) struct EmbeddingBody<'a> {
-    /// Mean of the network's vectors for the object, scaled to length 1. The scalar product of two of them is their cosine similarity.
+    /// Mean of the network's vectors for the object, scaled to length 1.
     #[schemars(length(min = 2))]
     pub vector: &'a [f32],
 }
@@ -174,7 +174,7 @@ pub struct SourceStatus<'a> {
     #[serde(serialize_with = "word_of_state")]
     #[schemars(with = "SourceStateWord")]
     pub state: SourceState,
-    /// Why the source is not online; null when there is no reason.
+    /// Why the source is not online.
     pub reason: Option<&'a str>,
     /// When the source entered this state.
     pub since: Utc,
@@ -187,7 +187,7 @@ pub(super) fn word_of_state<S: Serializer>(
     SourceStateWord::from(*state).serialize(serializer)
 }
 
-/// Progress of the detector while the daemon starts.
+/// Progress of the detector at the start.
 #[derive(Serialize, JsonSchema)]
 #[schemars(
     rename = "detector",
@@ -198,14 +198,14 @@ pub(super) struct DetectorBody<'a> {
     pub state: DetectorState,
     /// Backend, model, precision and device; null until the detector is ready.
     pub runs: Option<&'a str>,
-    /// Why the engine is missing, with the command that builds it, or why the detector failed; null otherwise.
+    /// Why the engine is missing, with the command that builds it, or why the detector failed.
     pub reason: Option<&'a str>,
-    /// Time since the build began, in milliseconds; null outside of a build.
+    /// Time since the build began.
     pub elapsed_ms: Option<u64>,
-    /// Completed share of the current phase of the build, 0 to 1; null where TensorRT does not report it.
+    /// Completed share of the current phase of the build.
     #[schemars(range(min = 0, max = 1))]
     pub progress: Option<f64>,
-    /// Phase of the build, as TensorRT names it; null where TensorRT does not report it.
+    /// Phase of the build, if TensorRT reports it.
     pub phase: Option<&'a str>,
     /// When the detector entered this state or made this progress.
     pub at: Utc,
@@ -256,7 +256,7 @@ impl<'a> DetectorBody<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "stage_stats", title = "Stage", deny_unknown_fields)]
 pub(super) struct StageBody {
-    /// `video_decode` and `scale`: a thread in a video decoder on the CPU, and in scaling; `video_decode_stay` and `scale_stay`: an image in the elements that decode and scale, with waits; `source`: receiving an image; `enqueue`: passing it to the queue of its source, where a file waits for room; `batch`: waiting for frames; `tensor`: writing the input; `infer`: the network; `decode`: reading its output; `send_results`: passing the results of a batch on, with the wait for room; `track`; `publish`; `secondary_wait` and `secondary`: waiting for crops, and a batch of them through a secondary network; `render` and `encode`: drawing a recorded frame, and passing it to the encoder; `gpu_…`: inside of `infer`, by the clock of the GPU.
+    /// The stages are those of the page Report; `…_stay`: an image in the elements that decode and scale, with waits; `gpu_…`: inside of `infer`, by the clock of the GPU.
     #[schemars(schema_with = "schema::stage")]
     pub stage: &'static str,
     /// Number of runs.
@@ -264,22 +264,22 @@ pub(super) struct StageBody {
     pub count: u64,
     /// Frames in these runs; crops for stages of secondary networks.
     pub frames: u64,
-    /// Sum of the times in which a thread, or a GPU, was at work, in milliseconds; null for waits and for the stay of images in elements.
+    /// Sum of the times of work of threads or the GPU; null for waits and stays.
     #[schemars(range(min = 0))]
     pub busy_ms: Option<f64>,
-    /// CPU time of the threads, in milliseconds, that of `video_decode` with the codec's own threads; null where it is unknown.
+    /// CPU time of the threads; `video_decode` includes the codec's threads.
     #[schemars(range(min = 0))]
     pub cpu_ms: Option<f64>,
-    /// Mean, in milliseconds.
+    /// Mean.
     #[schemars(range(min = 0))]
     pub mean_ms: f64,
-    /// Median, in milliseconds.
+    /// Median.
     #[schemars(range(min = 0))]
     pub p50_ms: f64,
-    /// 95th percentile, in milliseconds.
+    /// 95th percentile.
     #[schemars(range(min = 0))]
     pub p95_ms: f64,
-    /// 99th percentile, in milliseconds.
+    /// 99th percentile.
     #[schemars(range(min = 0))]
     pub p99_ms: f64,
 }
@@ -304,9 +304,9 @@ impl StageBody {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "frame", title = "Frame", deny_unknown_fields)]
 pub(super) struct FrameBody {
-    /// Number of the frame in its source since the start of the daemon, from 0; dropped frames count.
+    /// Number of the frame in its source since the start, from 0; dropped frames count.
     pub seq: u64,
-    /// Position in the media, in milliseconds; null where the source has none.
+    /// Position in the media.
     #[schemars(range(min = 0))]
     pub pts_ms: Option<f64>,
     /// Width of the source's image, in pixels.
@@ -332,29 +332,29 @@ impl From<&FrameMeta> for FrameBody {
 pub(super) struct TrackBody<'a> {
     pub track_id: TrackNumber,
     pub label: Label<'a>,
-    /// Group of the label, from `detector.groups` in the configuration; null for a label that is in none.
+    /// Group of the label in `detector.groups`.
     pub group: Option<Group<'a>>,
     pub state: TrackStateWord,
-    /// Score of the newest matched detection, 0 to 1.
+    /// Score of the newest matched detection.
     #[schemars(range(min = 0, max = 1))]
     pub score: f32,
-    /// Highest score so far, 0 to 1.
+    /// Highest score so far.
     #[schemars(range(min = 0, max = 1))]
     pub top_score: f32,
     /// Left, top, right and bottom in pixels of the source; right and bottom are exclusive.
     #[serde(rename = "box")]
     pub xyxy: [f32; 4],
-    /// Left, top, right and bottom as shares of the image's width and height, 0 to 1.
+    /// The same as shares of the image's width and height.
     #[serde(rename = "box_normalized")]
     #[schemars(inner(range(min = 0, max = 1)))]
     pub normalized: [f32; 4],
-    /// Frames of the source since the first detection, including its own.
+    /// Frames since the first detection, including its own.
     pub age_frames: u32,
     /// Frames with a matched detection.
     pub hits: u32,
-    /// Frames since the newest matched detection; 0 if it is in this frame.
+    /// Frames since the newest matched detection.
     pub lost_frames: u32,
-    /// Results of secondary networks, by majority of several crops; empty without `secondary` in the configuration and until there is a result.
+    /// Results of secondary networks, by majority of several crops.
     pub attributes: Vec<AttributeBody<'a>>,
 }
 
@@ -388,14 +388,14 @@ impl<'a> TrackBody<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "attribute", title = "Attribute", deny_unknown_fields)]
 pub(super) struct AttributeBody<'a> {
-    /// Name of the secondary network in the configuration.
+    /// Name of the secondary network.
     pub name: &'a str,
     /// One of the labels of the secondary network.
     pub label: &'a str,
-    /// Mean score of that label over the crops that were voted on, 0 to 1; crops with another label count as 0.
+    /// Mean score of that label over the crops of the vote; other labels count as 0.
     #[schemars(range(min = 0, max = 1))]
     pub score: f32,
-    /// Newest box of a secondary detector: left, top, right and bottom in pixels of the source; null for a classifier, whose result is about the whole object.
+    /// Newest box of a secondary detector: left, top, right and bottom in pixels of the source; null for a classifier.
     #[serde(rename = "box")]
     pub xyxy: Option<[f32; 4]>,
 }
@@ -421,12 +421,12 @@ impl<'a> AttributeBody<'a> {
     deny_unknown_fields
 )]
 pub(super) struct SecondaryBody<'a> {
-    /// Name of the network in the configuration.
+    /// Name of the network.
     pub name: &'a str,
     /// Mean number of eligible objects, over the frames with any.
     #[schemars(range(min = 0))]
     pub objects_per_frame: f64,
-    /// The `batch_size` that takes all objects of such a frame at once, up to the maximum of the network.
+    /// The `batch_size` for all objects of such a frame, up to the maximum of the network.
     #[schemars(range(min = 1))]
     pub suggested_batch_size: usize,
     /// Crops that went through the network.
@@ -440,12 +440,12 @@ pub(super) struct SecondaryBody<'a> {
     pub dropped_crops: u64,
     /// Results that arrived after the end of their track.
     pub late_results: u64,
-    /// Frames whose objects got no crop because their pixels could not be kept or read.
+    /// Frames without crops, as their pixels could not be kept or read.
     pub frames_without_pixels: u64,
-    /// Mean time from cutting a crop to the start of its batch, in milliseconds.
+    /// Mean time from the cut of a crop to its batch.
     #[schemars(range(min = 0))]
     pub mean_wait_ms: f64,
-    /// Mean time of the network for one batch, in milliseconds.
+    /// Mean time of a batch.
     #[schemars(range(min = 0))]
     pub mean_infer_ms: f64,
 }

@@ -15,15 +15,15 @@ use crate::command::Reply;
 #[schemars(rename = "active", title = "Active", deny_unknown_fields)]
 pub(super) struct ActiveBody<'a> {
     source: SourceName<'a>,
-    /// Name of the zone, line or direction, or `stationary`; null for detection of the source.
+    /// Name of the rule, or `stationary`; null for detection.
     rule: Option<&'a str>,
     /// Whether it is active: switched on, and on by its schedule.
     active: bool,
     /// Whether it is switched on.
     switched_on: bool,
-    /// Whether its schedule has it on; null once a reload has removed the schedule.
+    /// Whether its schedule has it on; null without one.
     scheduled: Option<bool>,
-    /// When its schedule changes next, whatever the switch; null where it does not.
+    /// When its schedule changes next, whatever the switch.
     next_change: Option<Utc>,
     /// When this was found.
     changed_at: Utc,
@@ -43,17 +43,17 @@ impl<'a> ActiveBody<'a> {
     }
 }
 
-/// Reply to a command that was sent to `<prefix>/<device>/command`.
+/// Reply to a command.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "reply", title = "Reply to a command", deny_unknown_fields)]
 pub(super) struct ReplyBody<'a> {
-    /// The `id` of the command; null where it had none or could not be parsed.
+    /// The `id` of the command, if it had one.
     id: Option<&'a str>,
-    /// The source that the command named; null where it could not be parsed.
+    /// The source that the command named.
     name: Option<&'a str>,
     /// Whether the command succeeded.
     ok: bool,
-    /// Why the command failed; null when it succeeded.
+    /// Why the command failed.
     error: Option<&'a str>,
     /// When the command ended.
     at: Utc,

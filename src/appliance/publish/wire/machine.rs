@@ -12,11 +12,11 @@ use crate::MachineStats;
 use jetwatch_platform::throttling::{Cause, ThrottleEvent};
 use jetwatch_platform::{Cpu, Engine, EventCounter, Occupancy, Rail, Temperature};
 
-/// Loads, clocks, temperatures and power. What a machine does not have is an empty list; a value that it does not report, or not to this user, is null. Clocks are in MHz, temperatures in degrees Celsius, voltages in mV, currents in mA, power in mW.
+/// Loads, clocks, temperatures and power. What the machine lacks is an empty list; a value that it does not report, or not to this user, is null.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "machine", title = "Machine", deny_unknown_fields)]
 pub(super) struct MachineBody<'a> {
-    /// Time that the reading took, in milliseconds.
+    /// Time that the reading took.
     #[schemars(range(min = 0))]
     read_ms: f64,
     /// The CPUs.
@@ -29,28 +29,28 @@ pub(super) struct MachineBody<'a> {
     rails: Vec<RailBody<'a>>,
     /// Over-current counters of the chip, since the start of the machine.
     over_current: Vec<CounterBody<'a>>,
-    /// All active causes of throttling; empty: none.
+    /// All active causes of throttling.
     throttled_by: Vec<CauseBody<'a>>,
-    /// Number of causes of throttling that began since the start of the daemon.
+    /// Causes of throttling that began since the start of the daemon.
     throttled_times: u64,
 }
 
-/// Who used the CPU. Numbers of cores are means over the time.
+/// Who used the CPU, in mean numbers of cores.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "cpu_use", title = "CPU use", deny_unknown_fields)]
 pub(super) struct CpuUseBody {
-    /// Cores on which the daemon may run, by its affinity and its cpuset.
+    /// Cores on which the daemon may run.
     pub allowed_cores: usize,
-    /// CPU time that its control group allows, in cores; null without a quota.
+    /// Quota of its control group; null without one.
     #[schemars(range(min = 0))]
     pub quota_cores: Option<f64>,
     /// Cores that the daemon used.
     #[schemars(range(min = 0))]
     pub own_cores: f64,
-    /// Of the allowed cores: those that other programs used, the kernel and the hypervisor included.
+    /// Allowed cores that others used, with kernel and hypervisor.
     #[schemars(range(min = 0))]
     pub foreign_cores: f64,
-    /// Share of the time in which threads of the daemon could run, that they waited for a core, 0 to 100; null where the kernel does not count it.
+    /// Share of the time in which threads of the daemon could run that they waited for a core, if the kernel counts it.
     #[schemars(range(min = 0, max = 100))]
     pub core_wait_percent: Option<f64>,
 }
@@ -75,7 +75,7 @@ pub(super) struct CpuBody {
     pub cpu: u32,
     /// Whether it is switched on; power modes switch some off.
     pub online: bool,
-    /// Busy share of the time since the previous message, 0 to 100.
+    /// Busy share of the time since the previous message.
     #[schemars(range(min = 0, max = 100))]
     pub load_percent: Option<f32>,
     /// Clock.
@@ -102,7 +102,7 @@ pub(super) struct EngineBody<'a> {
     /// Maximum clock.
     #[schemars(range(min = 0))]
     pub max_mhz: Option<f64>,
-    /// Maximum clock of the hardware; a lower `max_mhz` comes from the power mode.
+    /// Maximum clock of the hardware, whatever the power mode.
     #[schemars(range(min = 0))]
     pub hardware_mhz: Option<f64>,
 }
@@ -113,7 +113,7 @@ pub(super) struct EngineBody<'a> {
 pub(super) struct TemperatureBody<'a> {
     /// Name in the system.
     pub zone: &'a str,
-    /// Temperature; null while the measured part is off.
+    /// Temperature; null while the part is off.
     pub celsius: Option<f32>,
 }
 
@@ -143,7 +143,7 @@ pub(super) struct RailBody<'a> {
     deny_unknown_fields
 )]
 pub(super) struct CounterBody<'a> {
-    /// `oc1` to `oc6`. On Orin, 1 counts too low a voltage, 2 too high an average current, 3 too high a peak current.
+    /// `oc1` to `oc6`. On Orin: 1 low voltage, 2 high average current, 3 high peak current.
     pub counter: &'a str,
     /// Number of events.
     pub count: u64,
@@ -162,7 +162,7 @@ pub(super) struct CauseBody<'a> {
     pub name: &'a str,
 }
 
-/// A cause of throttling began or ended. A power mode with lower clocks is no throttling.
+/// A cause of throttling began or ended. Lower clocks of a power mode are not throttling.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "throttling", title = "Throttling", deny_unknown_fields)]
 pub(super) struct ThrottlingBody<'a> {
@@ -173,11 +173,11 @@ pub(super) struct ThrottlingBody<'a> {
     pub name: &'a str,
     /// The cause as a sentence.
     pub text: String,
-    /// The measurement at the begin or the end; null where there is none.
+    /// The measurement.
     pub detail: Option<&'a str>,
-    /// All causes of throttling that are active after this message; empty: none.
+    /// All active causes after this message.
     pub throttled_by: Vec<CauseBody<'a>>,
-    /// Number of causes of throttling that began since the start of the daemon.
+    /// Causes of throttling that began since the start of the daemon.
     pub throttled_times: u64,
     /// When it was detected.
     pub at: Utc,

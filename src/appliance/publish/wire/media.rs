@@ -11,7 +11,7 @@ use jetwatch_archive::{Item, MediaState};
 use super::value::{Label, SourceName, Utc, rounded};
 use super::words::{MediaStateWord, MediaTypeWord, RemovalReasonWord};
 
-/// A file with a snapshot, a clip or continuous recording has changed its state; only with `record` in the configuration.
+/// A file of `record` has changed its state.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "media", title = "Media", deny_unknown_fields)]
 pub(super) struct MediaBody<'a> {
@@ -22,27 +22,27 @@ pub(super) struct MediaBody<'a> {
     #[schemars(regex(pattern = r"^[crs][0-9a-f]{15}$"))]
     id: &'a str,
     state: MediaStateWord,
-    /// The file, below `record.folder`; there is none any more in state `removed`.
+    /// The file, below `record.folder`.
     path: String,
     /// Capture time of the first picture.
     from: Utc,
-    /// Capture time of the last picture; null while the file is being written.
+    /// Capture time of the last picture; null in state `recording`.
     to: Option<Utc>,
-    /// Size of the file; null while it is being written.
+    /// Size of the file; null in state `recording`.
     bytes: Option<u64>,
-    /// Label of the object that it is about; null where that is not known.
+    /// Label of its object, if it is known.
     label: Option<Label<'a>>,
-    /// `id` of the events of the tracks that it is about.
+    /// `id` of the tracks that it is about.
     tracks: &'a [String],
     /// Zones that it is about.
     zones: &'a [String],
-    /// Where the object is in a snapshot: left, top, right and bottom as shares of the image's width and height, 0 to 1; null for others.
+    /// Where the object is in a snapshot: left, top, right and bottom as shares of the image.
     #[serde(rename = "box_normalized")]
     #[schemars(inner(range(min = 0, max = 1)))]
     region: Option<[f32; 4]>,
     /// Whether it was cut off by the end of the process, a power cut or a full device.
     incomplete: bool,
-    /// Why it was deleted; null in other states.
+    /// Why it was deleted.
     reason: Option<RemovalReasonWord>,
     /// When this was published.
     at: Utc,
@@ -71,7 +71,7 @@ impl<'a> RecordingBody<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "snapshot", title = "Snapshot", deny_unknown_fields)]
 pub(super) struct SnapshotBody<'a> {
-    /// Identity of the snapshot, as in its message of kind `media`. There is none where no picture of the track could be taken.
+    /// Identity of the snapshot, as in its message of kind `media`; none may follow.
     id: &'a str,
     state: MediaStateWord,
 }

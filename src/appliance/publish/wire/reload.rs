@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::value::Utc;
 
-/// Result of a configuration reload (SIGHUP, `systemctl reload jetwatch`).
+/// Result of a configuration reload.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "reload", title = "Configuration reload", deny_unknown_fields)]
 pub struct ReloadStatus {
@@ -26,7 +26,7 @@ pub struct ReloadStatus {
     pub at: Utc,
 }
 
-/// Result of a reload, as a keyword.
+/// Result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "reload_state")]
@@ -35,11 +35,11 @@ pub enum ReloadState {
     Applied,
     /// Nothing was changed, because of `problems`.
     Refused,
-    /// The file is in effect, but some of its sources could not be stopped or started.
+    /// It is in effect, but some sources could not be stopped or started.
     Incomplete,
 }
 
-/// One problem with a reload.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(
     rename = "reload_problem",
@@ -47,9 +47,9 @@ pub enum ReloadState {
     deny_unknown_fields
 )]
 pub struct ReloadProblem {
-    /// The file; null where the problem has no location in one.
+    /// The file, if it is in one.
     pub file: Option<String>,
-    /// The line in the file, from 1.
+    /// The line.
     #[schemars(range(min = 1))]
     pub line: Option<usize>,
     /// The key path, such as `sources[1].uri`.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::value::Device;
 use super::{SCHEMA_VERSION, envelope};
 use crate::topics::{Delivery, MESSAGE_TOPICS, MessageTopic};
-use jetwatch_config::{escape_cell, escape_markdown, heading_slug};
+use jetwatch_config::{escape_markdown, heading_slug};
 use jetwatch_telemetry::Stage;
 
 /// Describes what is common to all messages.
@@ -112,31 +112,12 @@ pub fn message_page() -> String {
     let schema = message_schema();
     let mut page = "# Messages\n\n\
         This page is generated from the structs in `src/appliance/publish`; do not edit it.\n\
-        `configs/messages.schema.json` is the JSON Schema of the messages.\n\n\
-        Every JSON message that jetwatch publishes, over MQTT or as a JSON line. On MQTT, messages of kind `count`, `group_count`,\n\
-        `switch`, `motion` and `score_threshold` are bare values; [Topics and messages](../guide/topics.md) has these and the JPEG files.\n\
-        A new version number means that subscribers must change; fields may be added without one. Integers are not negative.\n\n\
-        | kind | topic below `<prefix>/<device>` | QoS | retained |\n|---|---|---|---|\n"
+        `configs/messages.schema.json` is the JSON Schema of the messages, and [Topics and messages](../guide/topics.md) the overview.\n\n\
+        A new version number means that subscribers must change; fields may be added without one. Integers are not negative. A type\n\
+        with `?` may be null. `_ms` is in milliseconds, `_bytes` in bytes. Topics are those below `<prefix>/<device>`.\n"
         .to_owned();
-    for MessageTopic {
-        kind,
-        levels,
-        delivery,
-    } in MESSAGE_TOPICS
-    {
-        let (qos, retained) = match delivery {
-            Delivery::State => (1, "yes"),
-            Delivery::AtLeastOnce => (1, "no"),
-            Delivery::AtMostOnce => (0, "no"),
-        };
-        let _ = writeln!(
-            page,
-            "| [`{kind}`](#{}) | `{levels}` | {qos} | {retained} |",
-            slug_of(&schema, definition_of(kind))
-        );
-    }
     page.push_str("\n## Common fields\n\nEvery message has these fields; only messages below `<source>` have `source`.\n\n");
-    table_of_fields(&schema, definition_of("event"), &COMMON_FIELDS, &mut page);
+    list_of_fields(&schema, definition_of("event"), &COMMON_FIELDS, &mut page);
     let messages = schema["oneOf"].as_array().into_iter().flatten();
     let messages: Vec<&str> = messages.filter_map(|message| reference(message)).collect();
     let definitions = schema["$defs"].as_object().into_iter().flatten();
@@ -176,14 +157,33 @@ fn reference(schema: &Value) -> Option<&str> {
     schema.get("$ref")?.as_str()?.strip_prefix("#/$defs/")
 }
 
-/// Heading, description and table of fields of the object `name`. What all messages have is left out: topic and common fields.
+/// Heading, description and list of fields of the object `name`. What all messages have is left out: topic and common fields.
 fn section(schema: &Value, name: &str, page: &mut String) {
     let definition = &schema["$defs"][name];
     let about = definition["description"].as_str().unwrap_or_default();
     let about = about.split(" Topic `<prefix>").next().unwrap_or(about);
     let title = title_of(schema, name);
     let _ = write!(page, "\n## {title}\n\n{}\n\n", escape_markdown(about));
-    let is_message = definition.pointer("/properties/kind/const").is_some();
+    let kind = definition
+        .pointer("/properties/kind/const")
+        .and_then(Value::as_str);
+    let mut topics = MESSAGE_TOPICS
+        .iter()
+        .filter(|topic| Some(topic.kind) == kind);
+    if let Some(topic) = topics.next() {
+        let mut levels = format!("`{}`", topic.levels);
+        topics.for_each(|other| levels += &format!(" and `{}`", other.levels));
+        let delivery = match topic.delivery {
+            Delivery::State => "QoS 1, retained",
+            Delivery::AtLeastOnce => "QoS 1",
+            Delivery::AtMostOnce => "QoS 0",
+        };
+        let _ = write!(
+            page,
+            "Kind `{}`; topic {levels}, {delivery}.\n\n",
+            topic.kind
+        );
+    }
     let required = definition["required"].as_array().into_iter().flatten();
     let required: Vec<&str> = required.filter_map(Value::as_str).collect();
     let properties = definition["properties"].as_object().into_iter().flatten();
@@ -191,36 +191,54 @@ fn section(schema: &Value, name: &str, page: &mut String) {
         .map(|(field, _)| field.as_str())
         .filter(|field| !required.contains(field));
     let mut fields: Vec<&str> = required.iter().copied().chain(optional).collect();
-    fields.retain(|field| !is_message || !COMMON_FIELDS.contains(field));
-    table_of_fields(schema, name, &fields, page);
+    fields.retain(|field| kind.is_none() || !COMMON_FIELDS.contains(field));
+    list_of_fields(schema, name, &fields, page);
 }
 
-/// The table of `fields` of the object `name`.
-fn table_of_fields(schema: &Value, name: &str, fields: &[&str], page: &mut String) {
-    page.push_str("| field | type | description |\n|---|---|---|\n");
+/// The list of `fields` of the object `name`.
+fn list_of_fields(schema: &Value, name: &str, fields: &[&str], page: &mut String) {
     for field in fields {
         let property = &schema["$defs"][name]["properties"][field];
         let (kind, about) = match *field {
-            "kind" if property.get("const").is_some() => (
-                "string".to_owned(),
-                "Kind of the message, as in the table above.".to_owned(),
-            ),
+            "kind" if property.get("const").is_some() => {
+                ("string".to_owned(), "Kind of the message.".to_owned())
+            }
             _ => {
-                let (kind, about) = (type_of(schema, property), about_of(schema, property));
-                // The page explains the words of a type once, and names them in one column.
-                match about.find("<br>") {
+                let kind = type_of(schema, property).replace(" or null", "?");
+                let about = about_of(schema, property);
+                // The page explains the words of a type once, and names them once.
+                match about.find('\n') {
                     Some(at) if page.contains(&about[at..]) => (kind, about[..at].to_owned()),
-                    Some(_) if kind.ends_with(" or null") => ("string or null".to_owned(), about),
+                    Some(_) if kind.ends_with('?') => ("string?".to_owned(), about),
                     Some(_) => ("string".to_owned(), about),
                     None => (kind, about),
                 }
             }
         };
-        let _ = writeln!(page, "| `{field}` | {kind} | {about} |");
+        let colon = if about.is_empty() { "" } else { ": " };
+        let row = format!("- `{field}` ({kind}){colon}{about}\n");
+        match shown_in(page, &row) {
+            Some(title) => {
+                let reference = format!(": as in [{title}](#{}).\n", heading_slug(title));
+                match page.strip_suffix(&reference).map(str::len) {
+                    Some(end) => page.replace_range(end.., &format!(", `{field}`{reference}")),
+                    None => *page += &format!("- `{field}`{reference}"),
+                }
+            }
+            None => *page += &row,
+        }
     }
 }
 
-/// The type of a field in words, with its range; objects link to their table.
+/// Heading of the list above that has `row`, unless that is short.
+fn shown_in<'p>(page: &'p str, row: &str) -> Option<&'p str> {
+    const MIN_CHARS: usize = 90;
+    let above = &page[..page.find(row).filter(|_| row.len() >= MIN_CHARS)?];
+    let title = above.rsplit("\n## ").next()?;
+    title.lines().next()
+}
+
+/// The type of a field in words, with its range; objects link to their list.
 fn type_of(schema: &Value, property: &Value) -> String {
     if let Some(name) = reference(property) {
         let definition = &schema["$defs"][name];
@@ -272,7 +290,7 @@ fn type_of(schema: &Value, property: &Value) -> String {
     }
 }
 
-/// The description of a field, or of the words that it may have, with those of each word, as a cell of a table.
+/// The description of a field, or of the words that it may have, with those of each word below it.
 fn about_of(schema: &Value, property: &Value) -> String {
     let choices = property["anyOf"].as_array().into_iter().flatten();
     let kind = [property].into_iter().chain(choices);
@@ -284,10 +302,10 @@ fn about_of(schema: &Value, property: &Value) -> String {
     // The section of an object has its description.
     let words = kind.filter(|kind| kind.get("properties").is_none());
     let about = own.or_else(|| words.and_then(|kind| kind["description"].as_str()));
-    let mut about = escape_cell(about.unwrap_or_default());
+    let mut about = escape_markdown(about.unwrap_or_default());
     for (word, meaning) in kind.and_then(words_of).unwrap_or_default() {
         if let Some(meaning) = meaning {
-            let _ = write!(about, "<br>`{word}`: {}", escape_cell(meaning));
+            let _ = write!(about, "\n  - `{word}`: {}", escape_markdown(meaning));
         }
     }
     about

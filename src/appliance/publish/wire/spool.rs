@@ -10,7 +10,7 @@ use super::value::{SpoolId, Utc};
 use super::words::GapReasonWord;
 use jetwatch_spool::Gap;
 
-/// Messages will not arrive: they were dropped by the spool, or by the queue where there is none. Sent when the broker is there, before later messages.
+/// Messages will not arrive, as the spool, or the queue without one, dropped them. Sent before later messages.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "gap", title = "Gap", deny_unknown_fields)]
 pub(super) struct GapBody {
@@ -18,7 +18,7 @@ pub(super) struct GapBody {
     /// Number of the first of them.
     #[schemars(range(min = 1))]
     pub from: u64,
-    /// Number of the last of them. Messages between the two may have been kept: updates of tracks are dropped first.
+    /// Number of the last of them. Some between the two may have been kept.
     #[schemars(range(min = 1))]
     pub to: u64,
     /// How many.

@@ -20,13 +20,13 @@ use jetwatch_spool::Class;
 use jetwatch_telemetry::StageSummary;
 use jetwatch_types::SourceState;
 
-/// Statistics of the daemon, every `publish.stats_interval_s`. Counters count since the start of the daemon; rates are those since the previous message.
+/// Statistics of the daemon, every `publish.stats_interval_s`. Counters begin at its start; rates are those since the previous message.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 #[schemars(rename = "stats", title = "Statistics", deny_unknown_fields)]
 pub struct Stats {
     /// When the statistics were collected.
     pub sent_at: Utc,
-    /// Time since the start of the daemon, in milliseconds.
+    /// Time since the start of the daemon.
     #[serde(rename = "uptime_ms", serialize_with = "duration")]
     #[schemars(with = "u64")]
     pub uptime: Duration,
@@ -36,17 +36,17 @@ pub struct Stats {
     #[serde(serialize_with = "number")]
     #[schemars(range(min = 0))]
     pub fps: f64,
-    /// Frames per second of the network, without the rest of the pipeline; sum over the workers.
+    /// Frames per second of the network alone; sum over the workers.
     #[serde(serialize_with = "number")]
     #[schemars(range(min = 0))]
     pub inference_fps: f64,
-    /// CPU time of the process per frame, in milliseconds.
+    /// CPU time of the process per frame.
     #[serde(serialize_with = "number")]
     #[schemars(range(min = 0))]
     pub cpu_ms_per_frame: f64,
-    /// Resident memory, in bytes.
+    /// Resident memory.
     pub rss_bytes: u64,
-    /// Highest resident memory so far, in bytes.
+    /// Highest resident memory so far.
     pub peak_rss_bytes: u64,
     #[allow(missing_docs)] // Its type has a comment.
     pub messages: SinkCounts,
@@ -54,21 +54,21 @@ pub struct Stats {
     pub spool: Option<SpoolStats>,
     /// Files of video and pictures; null where none are kept.
     pub media: Option<MediaStats>,
-    /// Sensors and load, read at most a quarter of a second before this message; null until the first reading.
+    /// Sensors and load, at most a quarter of a second old; null until the first reading.
     #[serde(serialize_with = "machine")]
     #[schemars(with = "Option<MachineBody<'static>>")]
     pub machine: Option<MachineStats>,
-    /// Who used the CPU since the previous message; null where the kernel does not say so.
+    /// Who used the CPU since the previous message, if the kernel says so.
     #[serde(rename = "cpu_use", serialize_with = "cpu_use")]
     #[schemars(with = "Option<CpuUseBody>")]
     pub occupancy: Option<Occupancy>,
     /// One for each source.
     pub sources: Vec<SourceStats>,
-    /// One for each secondary network, in the order of the configuration.
+    /// One for each secondary network, in their order.
     #[serde(serialize_with = "secondary")]
     #[schemars(with = "Vec<SecondaryBody<'static>>")]
     pub secondary: Vec<SecondaryStats>,
-    /// Times of the stages that have run, since the start of the daemon.
+    /// Times of the stages that have run.
     #[serde(serialize_with = "stages")]
     #[schemars(with = "Vec<StageBody>")]
     pub stages: Vec<StageSummary>,
@@ -117,7 +117,7 @@ pub struct SourceStats {
     pub fps: f64,
     /// Confirmed tracks now.
     pub tracks: usize,
-    /// Current number of frames without inference after each frame with inference.
+    /// Current inference interval.
     pub interval: u32,
     /// Frames without inference, whose tracks were predicted.
     #[serde(rename = "skipped_frames")]
@@ -157,7 +157,7 @@ pub struct SecondaryStats {
     pub mean_infer_ms: f64,
 }
 
-/// Messages that wait outside of the process until the broker has acknowledged them.
+/// Messages that wait outside of the process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(
     rename = "spool_stats",
@@ -168,11 +168,11 @@ pub struct SpoolStats {
     /// Identity of the numbering, as in messages.
     #[serde(rename = "spool")]
     pub id: String,
-    /// Size of the folder on tmpfs, in bytes.
+    /// Size of the folder on tmpfs.
     pub runtime_bytes: u64,
-    /// Size of the folder on a device, in bytes; null where there is none, so that a power cut takes what waits.
+    /// Size of the folder on a disk; null without one.
     pub state_bytes: Option<u64>,
-    /// Age of the oldest message that is not acknowledged, in milliseconds; null for none.
+    /// Age of the oldest unacknowledged message.
     #[serde(rename = "oldest_age_ms", serialize_with = "optional_duration")]
     #[schemars(with = "Option<u64>")]
     pub oldest_age: Option<Duration>,
@@ -210,17 +210,17 @@ pub const SPOOL_CLASSES: [&str; 5] = {
     deny_unknown_fields
 )]
 pub struct MediaStats {
-    /// Size of the snapshots, in bytes.
+    /// Size of the snapshots.
     pub snapshot_bytes: u64,
-    /// Size of the clips, in bytes.
+    /// Size of the clips.
     pub clip_bytes: u64,
-    /// Size of continuous recording, in bytes.
+    /// Size of continuous recording.
     pub continuous_bytes: u64,
-    /// Of all of these: pinned files, which are not deleted by themselves.
+    /// Of these: pinned files.
     pub pinned_bytes: u64,
-    /// Free space on the device, in bytes.
+    /// Free space on the device.
     pub free_bytes: u64,
-    /// Days until files are deleted for want of space, at the rate of the last day; null while nothing is known of the rate.
+    /// Days until files are deleted for want of space, at the rate of the last day, once it is known.
     #[serde(serialize_with = "finite_or_null")]
     #[schemars(range(min = 0))]
     pub days_left: Option<f64>,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::value::Utc;
 use super::words::UpdateStateWord;
 
-/// What `jetwatch update` knows: published at the start and at each change, on machines where it was used.
+/// What `jetwatch-update` knows: published at the start and at each change, where it was used.
 #[derive(Serialize, JsonSchema)]
 #[schemars(
     rename = "update",
@@ -21,15 +21,15 @@ pub(super) struct UpdateBody<'a> {
     state: UpdateStateWord,
     /// An update or a roll-back is under way.
     in_progress: bool,
-    /// The installed version, with those of packages of models behind it, such as `1.1.0, street 8`. The others have the same form.
+    /// The installed version, with those of models, such as `1.1.0, street 8`; also the form of the others.
     installed: &'a str,
-    /// The newest version that the repository has, as far as it is known; else the installed one.
+    /// The newest known version.
     latest: &'a str,
-    /// The version that was rolled back, and is not installed again by itself; null: none.
+    /// The version that was rolled back, and is not installed again by itself.
     held: Option<&'a str>,
-    /// The version to which `jetwatch update rollback` returns; null: none is kept.
+    /// The version to which `jetwatch-update rollback` returns.
     previous: Option<&'a str>,
-    /// The step that is under way, or why the last update was not installed.
+    /// The present step, or why the last update was not installed.
     reason: Option<&'a str>,
     /// When this was found.
     at: Utc,

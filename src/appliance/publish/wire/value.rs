@@ -92,8 +92,8 @@ impl JsonSchema for EventId<'_> {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "Identity of the track, unique over restarts: capture time of its first frame in seconds and \
-                microseconds since 1970 (UTC), the source, and the number of the track.",
+            "description": "Identity of the track, unique over restarts: capture time of its first frame in seconds since 1970 \
+                (UTC), source, and number.",
             "type": "string",
             "pattern": r"^[0-9]+\.[0-9]{6}-.+-[0-9]+$",
         })
@@ -128,15 +128,15 @@ impl JsonSchema for SpoolId {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "Identity of the numbering of messages. A new one begins with a new spool, and where the numbers of \
-                an earlier process are not all known.",
+            "description": "Identity of the numbering. A new one begins with a new spool, or where earlier numbers are not all \
+                known.",
             "type": "string",
             "pattern": r"^[0-9a-f]{16}$",
         })
     }
 }
 
-/// Name of the source in the configuration.
+/// Name of the source.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "source")]
 pub struct SourceName<'a>(pub &'a str);
@@ -146,7 +146,7 @@ pub struct SourceName<'a>(pub &'a str);
 #[schemars(rename = "label")]
 pub struct Label<'a>(pub &'a str);
 
-/// Name of a group of labels, from `detector.groups` in the configuration.
+/// Name of a group in `detector.groups`.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "group")]
 pub struct Group<'a>(pub &'a str);
@@ -168,12 +168,12 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Number of the track in its source since the start of the daemon, from 1.
+/// Number of the track in its source since the start of the daemon.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "track_id")]
 pub(super) struct TrackNumber(#[schemars(range(min = 1))] pub u64);
 
-/// From the arrival of the frame in the daemon to the encoding of this message, in milliseconds.
+/// From the arrival of the frame to the encoding of this message.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "latency_ms")]
 pub(super) struct Latency(#[schemars(range(min = 0))] pub f64);

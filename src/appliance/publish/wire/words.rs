@@ -45,7 +45,7 @@ words! {
     "event_type" EventType from EventKind {
         /// The track was confirmed.
         New,
-        /// The track moved, changed its state, reached a higher score, or has other `attributes`. Other attributes are published at once.
+        /// The track moved, changed its state, reached a higher score, or has other `attributes`.
         Update,
         /// The track ended. Nothing follows with this id.
         End,
@@ -55,7 +55,7 @@ words! {
 words! {
     /// State of a track after a frame.
     "track_state" TrackStateWord from TrackState {
-        /// Not confirmed yet. The daemon publishes no such track.
+        /// Not confirmed yet; not published.
         Tentative,
         /// Detected in this frame.
         Active,
@@ -85,9 +85,9 @@ words! {
     "analytics_type" AnalyticsType {
         /// An object entered a zone.
         ZoneEntered,
-        /// An object left a zone. Every visit ends, at the latest with its track.
+        /// An object left a zone, or its track ended.
         ZoneLeft,
-        /// An object has been in a zone for `loitering_time_s`; once per visit.
+        /// An object has been in a zone for `loitering_time_s`.
         Loitering,
         /// A zone holds `object_threshold` objects or more.
         Overcrowding,
@@ -95,7 +95,7 @@ words! {
         OvercrowdingOver,
         /// An object crossed a line.
         LineCrossed,
-        /// An object moves in another of the configured directions, or in none of them.
+        /// An object moves in another of the directions, or in none.
         Direction,
         /// An object came to rest.
         Stationary,
@@ -123,7 +123,7 @@ words! {
         Expired,
         /// Their bytes on the disk were damaged.
         Damaged,
-        /// The broker refused them with a reason that does not pass, such as a missing right.
+        /// The broker refused them for good, such as for a missing right.
         Refused,
     }
 }
@@ -145,9 +145,9 @@ words! {
 words! {
     /// Whether the cause begins or ends.
     "throttling_type" ThrottlingType {
-        /// The first sensor readings that show the cause.
+        /// The first readings that show the cause.
         Begin,
-        /// Three sensor readings in a row, `publish.stats_interval_s` apart, have not shown it.
+        /// Three readings in a row, `publish.stats_interval_s` apart, have not shown it.
         End,
     }
 }
@@ -209,7 +209,7 @@ words! {
 words! {
     /// Whether a file is complete.
     "media_state" MediaStateWord from MediaState {
-        /// It is being written, and can be read to its end so far.
+        /// It is being written, and can be read so far.
         Recording,
         /// Nothing is added to it.
         Ready,
@@ -223,7 +223,7 @@ words! {
     "removal_reason" RemovalReasonWord from RemovalReason {
         /// It was older than `record.retention.max_age_days`.
         Age,
-        /// The files of its source were larger than `record.retention.max_bytes_per_source`.
+        /// Its source had more than `record.retention.max_bytes_per_source`.
         SourceBytes,
         /// Less space was free than `record.retention.min_free_bytes` or `min_free_percent`.
         FreeSpace,
@@ -237,7 +237,7 @@ words! {
 }
 
 words! {
-    /// State of updates, as a keyword.
+    /// State of updates.
     "update_state" UpdateStateWord from UpdateState {
         /// The repository has nothing newer.
         UpToDate,
@@ -247,11 +247,11 @@ words! {
         InProgress,
         /// The last update was installed and is healthy.
         Installed,
-        /// The last update was rolled back: the earlier version runs.
+        /// The last update was rolled back.
         RolledBack,
-        /// The last update was refused before anything was changed.
+        /// The last update was refused; nothing was changed.
         Refused,
-        /// The roll-back has failed: the machine needs a person.
+        /// The roll-back has failed: repair by hand.
         Failed,
     }
 }

@@ -11,16 +11,16 @@ use crate::yaml_values::invalid;
 /// Of the layout `finished`.
 #[derive(Section)]
 pub(crate) struct FinishedKeys {
-    /// Layout finished: what the numbers of a row of the only tensor, or of boxes, are, in their order: score and class, unless these have tensors of their own, and either left, top, right and bottom, or left, top, width and height, or center_x, center_y, width and height; `ignored` stands for a number that is not used. Without any class, all detections have the first label. Default: [left, top, right, bottom, score, class], without those that have tensors of their own.
+    /// Layout finished: the numbers in a row, in order: left, top, right and bottom, or left, top, width and height, or center_x, center_y, width and height; and score and class, unless they have tensors of their own. `ignored` is a number that is not used. Without a class, all detections have the first label. Default: [left, top, right, bottom, score, class], without those that have tensors of their own.
     #[key(value = COLUMNS, read = read_columns)]
     columns: Option<Vec<&'static str>>,
-    /// Layout finished: number of the class with the first label. 1 where 0 is the background, as in torchvision and TensorFlow.
+    /// Layout finished: class of the first label; 1 where 0 is the background, as in torchvision and TensorFlow.
     #[key(range = 0..=1, default = 0)]
     first_class: u32,
-    /// Layout finished: rows of each image, where their number is fixed. Default: it differs, and the network takes one image at a time.
+    /// Layout finished: fixed number of rows of each image. Default: it differs, and the network takes one image at a time.
     #[key(range = 1..=100_000)]
     rows: Option<usize>,
-    /// Layout finished: the network has dropped boxes that overlap a better one of the same class. `false` for DeepStream-Yolo: `nms_iou` then applies.
+    /// Layout finished: the network has applied NMS. `false` for DeepStream-Yolo: `nms_iou` then applies.
     #[key(default = true)]
     suppressed: bool,
 }

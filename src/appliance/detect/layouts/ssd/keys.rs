@@ -25,7 +25,7 @@ const MAX_ANCHORS: usize = 1_000_000;
 #[derive(Section)]
 #[section(also = DeltaKeys)]
 pub(crate) struct SsdKeys {
-    /// Layout ssd: where the class of the background stands among the scores.
+    /// Layout ssd: place of the background among the scores.
     #[key(default = "first")]
     background: SsdBackground,
 }
@@ -38,7 +38,7 @@ struct DeltaKeys {
     /// Layout ssd: factors of the deltas of x, y, width and height. Default: 0.1, 0.1, 0.2, 0.2.
     #[key(value = numbers(VARIANCES_FORM), read = elsewhere)]
     variances: Option<()>,
-    /// Layout ssd: file in the model's folder with an anchor in each line: x, y, width and height as parts of the input. Default: anchors are computed from the following keys.
+    /// Layout ssd: file in the model's folder with an anchor a line: x, y, width and height as parts of the input. Default: anchors are computed from the following keys.
     #[key(value = ValueType::Path, read = elsewhere)]
     anchors_file: Option<()>,
 }
