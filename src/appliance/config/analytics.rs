@@ -57,7 +57,7 @@ pub struct ZoneRule {
     /// Labels or groups of the objects. Default: all.
     #[key(text = "a label")]
     pub objects: Vec<String>,
-    /// When the rule is on. Default: always.
+    /// When detection, or the rule, is active. Default: always.
     pub schedule: Option<Schedule>,
 }
 
@@ -75,7 +75,7 @@ pub struct LineRule {
     /// Name of the rule in topics and messages; unique among the source's rules.
     #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// Begin and end of the line. Crossings go to the left or to the right, seen along it.
+    /// Begin and end of the line.
     #[key(name = "coordinates", text = COORDINATES, parse = Segment::parse)]
     pub line: Segment,
     /// Consecutive frames on the other side before an object has crossed.
@@ -84,7 +84,7 @@ pub struct LineRule {
     /// Labels or groups of the objects. Default: all.
     #[key(text = "a label")]
     pub objects: Vec<String>,
-    /// When the rule is on. Default: always.
+    /// When detection, or the rule, is active. Default: always.
     pub schedule: Option<Schedule>,
 }
 
@@ -102,10 +102,10 @@ pub struct DirectionRule {
     /// In the image's pixels, not in shares of its sides.
     #[key(range = 0.0..=180.0, default = 45.0)]
     pub tolerance_degrees: f32,
-    /// Distance in shares of the image that an object must have moved before its direction is compared.
+    /// Distance in shares of the image that an object must have moved first.
     #[key(range = 0.0..=1.0, exclusive_min, default = 0.05)]
     pub min_distance: f32,
-    /// When the rule is on. Default: always.
+    /// When detection, or the rule, is active. Default: always.
     pub schedule: Option<Schedule>,
 }
 
@@ -124,7 +124,7 @@ pub struct StationaryRule {
     /// Labels or groups of the objects. Default: all.
     #[key(text = "a label")]
     pub objects: Vec<String>,
-    /// When the rule is on. Default: always.
+    /// When detection, or the rule, is active. Default: always.
     pub schedule: Option<Schedule>,
 }
 

@@ -44,7 +44,7 @@ pub struct DetectorConfig {
     /// Labels or groups to keep. Default: all.
     #[key(text = "a label of the model")]
     pub classes: Vec<String>,
-    /// Names for several labels each, wherever a label may be given. Labels of one group are one class to NMS and the tracker, and are also counted together. A network need not have all of them. Default: none.
+    /// Names for several labels each. Labels of one group are one class to NMS and the tracker, and are also counted together. Default: none.
     pub groups: Vec<LabelGroup>,
     /// Maximum number of frames in one batch.
     #[key(range = 1..=MAX_BATCH_SIZE, unit = "frames", default = 1)]
@@ -52,7 +52,7 @@ pub struct DetectorConfig {
     /// Maximum time that the first frame of a batch waits for others.
     #[key(name = "batch_timeout_ms", range = 0..=1000, default = 10)]
     pub batch_timeout: Duration,
-    /// Frames of a source that skip the network after each one that goes through it; the tracker predicts their tracks. adaptive: the minimum without drops of live sources.
+    /// Frames that skip the network after each one that goes through it. adaptive: the minimum without drops of live sources.
     #[key(default = 0)]
     pub interval: Interval,
     /// Maximum interval with interval: adaptive.

@@ -9,7 +9,7 @@ use super::yaml::node::Value;
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
 #[section(default)]
 pub struct HomeAssistantConfig {
-    /// Announce the device and its sources by MQTT discovery. `false` withdraws what an earlier run announced below this prefix.
+    /// Announce the device by MQTT discovery. `false` withdraws what an earlier run announced below this prefix.
     #[key(default = false)]
     pub enabled: bool,
     /// Discovery prefix of Home Assistant.

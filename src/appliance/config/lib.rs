@@ -138,7 +138,7 @@ pub struct Config {
     /// The time zone of schedules that name none. Default: that of the system.
     #[key(value = ValueType::Text("an IANA name such as Europe/Berlin"), read = schedule::time_zone)]
     pub time_zone: Option<Zone>,
-    /// Windows by name, for the key schedule of sources and rules: one window or a list, with the keys days (of mon, tue, wed, thu, fri, sat, sun), from, to and time_zone. Default: none.
+    /// Windows by name: one or a list each, with the keys days (of mon, tue, wed, thu, fri, sat, sun), from, to and time_zone. Default: none.
     pub schedules: Vec<NamedSchedule>,
     /// The network that finds objects.
     pub detector: DetectorConfig,

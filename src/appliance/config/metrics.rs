@@ -19,7 +19,7 @@ pub struct MetricsConfig {
         parse = parse_listen
     )]
     pub listen: Option<SocketAddr>,
-    /// File whose first line is the bearer token, 16 characters or more; read at every request. Default: they need none.
+    /// File whose first line is the bearer token, 16 characters or more. Default: they need none.
     pub token_file: Option<PathBuf>,
     /// Certificate and key, for HTTPS in place of HTTP. Default: HTTP, which loopback addresses alone may have.
     pub tls: Option<MetricsTlsConfig>,

@@ -55,7 +55,7 @@ impl Broker {
 /// The keys that make a [`Broker`].
 #[derive(Section)]
 pub(super) struct BrokerKeys {
-    /// embedded: a broker inside the daemon; else the address of another one. Ports: 1883, with TLS 8883.
+    /// embedded: inside the daemon. Ports: 1883, with TLS 8883.
     #[key(text = BROKER_FORMS, default = "embedded")]
     #[expect(dead_code, reason = "read alone, so that both keys are checked")]
     broker: String,

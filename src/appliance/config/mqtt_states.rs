@@ -35,7 +35,7 @@ pub struct StatesConfig {
 /// The keys that make a [`Broker`] elsewhere.
 #[derive(Section)]
 struct UrlKeys {
-    /// Address of the broker. Ports: 1883, with TLS 8883.
+    /// Address of the broker.
     #[key(text = URL_FORMS)]
     #[expect(dead_code, reason = "read together with `brokers`")]
     broker: Option<String>,

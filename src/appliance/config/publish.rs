@@ -20,10 +20,10 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Section)]
 #[section(check = webhook::check_names)]
 pub struct PublishConfig {
-    /// Minimum time between two updates of one track. With 0, every frame may have one.
+    /// Minimum time between two updates of one track.
     #[key(name = "update_interval_ms", range = 0..=600_000, default = 500)]
     pub update_interval: Duration,
-    /// A lower count, or a lost track, is published once it has lasted this long, so that objects missed in single frames change nothing.
+    /// A lower count, or a lost track, is published once it has lasted this long.
     #[key(name = "count_hold_ms", range = 0..=60_000, default = 500)]
     pub count_hold: Duration,
     /// Time between two messages with statistics.
@@ -79,7 +79,7 @@ pub struct MqttConfig {
         parse = mqtt_broker::parse_listen
     )]
     pub listen_tls: Option<SocketAddr>,
-    /// Another broker for states, statistics, pictures, commands and Home Assistant; `broker` then has events, analytics events, media and detections. Default: `broker` has everything.
+    /// Another broker for states, statistics, pictures, commands and Home Assistant. Default: none.
     pub states: Option<StatesConfig>,
     /// First level of every topic.
     #[key(

@@ -74,7 +74,7 @@ pub struct ClipConfig {
     /// Keep the video around each track.
     #[key(default = false)]
     pub enabled: bool,
-    /// What begins and prolongs a clip of a source with `onvif`; of others always tracks.
+    /// What begins and prolongs a clip of a source with `onvif`.
     #[key(default = "objects")]
     pub trigger: ClipTrigger,
     /// Video before the start of the track, from a keyframe on.
@@ -89,7 +89,7 @@ pub struct ClipConfig {
     /// Labels or groups of the tracks. Default: all.
     #[key(text = "a label of the model")]
     pub labels: Vec<String>,
-    /// Zones that a track must have entered; sources without such a zone are not affected. Default: it need not be in a zone.
+    /// Zones that a track must have entered; sources without such a zone are not affected. Default: none.
     #[key(text = "the name of a zone")]
     pub zones: Vec<String>,
     /// Maximum memory for the video before a clip, per source.

@@ -14,7 +14,7 @@ use super::{Config, Section, SyntheticScene};
 pub fn configuration_page() -> String {
     let mut page = "# Configuration keys\n\n\
         This page is generated from the declarations in `src/appliance/config`; do not edit it.\n\n\
-        Each section of `jetwatch.yaml` has its list; `NAME[]` is a list of maps. In parentheses is the value with its default.\n\
+        Each section of `jetwatch.yaml` has its list; `NAME[]` is a list of maps. In parentheses is the value with its default; a link is a section.\n\
         A section that is left out has its defaults. A *name* has letters, digits, `-` and `_`, at most 64. A range is of integers\n\
         where it does not say `number`. Paths are relative to the folder of the file. Keys of some kinds of sources or brokers are\n\
         rejected with the others.\n"
@@ -131,25 +131,31 @@ pub fn heading_slug(text: &str) -> String {
 fn list(path: &str, keys: &[KeySpec]) -> String {
     let mut list = String::new();
     for key in keys {
-        let value = value_of(path, key);
+        let name = match key.inner() {
+            Some(_) => link(&format!("`{}`", key.name), &path_of(path, key)),
+            None => format!("`{}`", key.name),
+        };
         let (about, default) = match key.default {
             DefaultValue::Absent => split_default(key.about),
             given => (key.about.to_owned(), default_of(&given)),
         };
-        let default = match default.as_str() {
-            "" => String::new(),
-            "required" => ", required".to_owned(),
-            default => format!("; default {default}"),
+        let value = value_of(key);
+        let details = match (value.as_str(), default.as_str()) {
+            ("", "" | "none") => String::new(),
+            (value, "" | "none") => format!(" ({value})"),
+            ("", "required") => " (required)".to_owned(),
+            (value, "required") => format!(" ({value}, required)"),
+            ("", default) => format!(" (default {default})"),
+            (value, default) => format!(" ({value}; default {default})"),
         };
         let about = escape_markdown(&about);
-        let _ = writeln!(list, "- `{}` ({value}{default}): {about}", key.name);
+        let _ = writeln!(list, "- {name}{details}: {about}");
     }
     list
 }
 
-/// Type, accepted values and unit.
-fn value_of(path: &str, key: &KeySpec) -> String {
-    let section = |kind: &str| link(kind, &path_of(path, key));
+/// Accepted values and unit; nothing for a section.
+fn value_of(key: &KeySpec) -> String {
     match key.value {
         ValueType::Text("text") => "text".to_owned(),
         ValueType::Text(NAME) => "a name".to_owned(),
@@ -177,10 +183,10 @@ fn value_of(path: &str, key: &KeySpec) -> String {
         },
         ValueType::Words(words) => words_of(words),
         ValueType::Texts(form) => format!("list, each {}", escape_markdown(form)),
-        ValueType::Map(_) => section("section"),
-        ValueType::WordOrMap(word, _) => format!("{} or `{word}`", section("section")),
-        ValueType::Maps(_) => section("list of sections"),
-        ValueType::Named(_) => section("sections by name"),
+        ValueType::Map(_) => String::new(),
+        ValueType::WordOrMap(word, _) => format!("or `{word}`"),
+        ValueType::Maps(_) => "list".to_owned(),
+        ValueType::Named(_) => "by name".to_owned(),
         ValueType::Other { form, .. } => escape_markdown(form),
     }
 }
@@ -250,7 +256,7 @@ mod tests {
             "- `latency_ms` (0 to 10000 ms; default `200`): RTSP only: jitter buffer.\n",
             "- `min_iou` (number above 0, to 1; default 0.2; sort, bytetrack and ocsort: 0.25): Minimum IOU of a pair;",
             "- `path` (path, required): ",
-            "[section](#publishmqtt) or `off` |",
+            "- [`mqtt`](#publishmqtt) (or `off`; default an embedded broker on 127.0.0.1:1883): ",
             "\n\nThe keys are those of [`metrics.tls`](#metricstls).\n",
             "- `user`, `password`, `password_file`, `password_env`: as in [`sources[]`](#sources).\n",
         ] {

@@ -23,7 +23,7 @@ pub struct SecondaryConfig {
     /// Name of the network in attributes and statistics; unique, also when case is ignored.
     #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// Model folder or name, as for the detector: a classifier (layout softmax, logits or sigmoid), a detector, or, for tracker.appearance, a network for embeddings.
+    /// Model folder or name, as for the detector: a classifier, a detector, or, for tracker.appearance, a network for embeddings.
     #[key(value = ValueType::Path, required, read = model_folder)]
     pub model: PathBuf,
     /// Which of the model's files to use. Default: as for the detector.
@@ -53,10 +53,10 @@ pub struct SecondaryConfig {
         default = "16x16"
     )]
     pub min_object: Size,
-    /// Frames until a track is inferred again, after vote_frames inferences; earlier if its box has grown by half.
+    /// Frames until a track is inferred again, after vote_frames inferences, or its box has grown by half.
     #[key(range = 0..=1_000_000, unit = "frames", default = 30)]
     pub reinfer_interval: u32,
-    /// Newest inferences of a track that vote on its attributes, weighted by score; more than half of them must be there.
+    /// Newest inferences of a track that vote on its attributes, by score; more than half must be there.
     #[key(range = 1..=100, unit = "frames", default = 5)]
     pub vote_frames: usize,
     /// Labels below this score do not count. Default: the model's own score_threshold.

@@ -32,7 +32,7 @@ pub struct SourceConfig {
     /// Name of the source in topics and messages; unique, also when case is ignored.
     #[key(text = NAME, check = is_name)]
     pub name: String,
-    /// What to open. http and https: Motion JPEG, a still image that is fetched again, HLS, MPEG-TS, FLV; udp and srt: MPEG-TS; images: a folder of JPEG and PNG files; synthetic://traffic takes the parameters seed, objects, width, height, fps, frames, shake, realtime.
+    /// What to open. http: Motion JPEG, still images, HLS, MPEG-TS, FLV; udp, srt: MPEG-TS; images: JPEG and PNG files; synthetic://traffic takes the parameters seed, objects, width, height, fps, frames, shake, realtime.
     #[key(text = URI_FORMS, read = camera_keys::uri)]
     pub uri: SourceUri,
     /// https:// and rtsps:// only: PEM file of the authorities to trust, or of the camera's own certificate. Those of HLS hold beside the system's, for all sources over https:// without ca_file. Default: the system's authorities.
@@ -40,7 +40,7 @@ pub struct SourceConfig {
     /// Start over at the end. Files, and synthetic scenes with `frames`.
     #[key(name = "loop", default = false)]
     pub loop_at_end: bool,
-    /// Plays a file, a folder of images or a launch line like a camera, at this rate: the newest frame wins, others are dropped and counted. realtime: at the pace of the timestamps. With 0, frames come as fast as they are taken, without drops.
+    /// Plays a file, a folder of images or a launch line like a camera, at this rate: the newest frame wins. realtime: at the pace of the timestamps; 0: as fast as frames are taken, without drops.
     #[key(default = 0)]
     pub playback_fps: Playback,
     /// Threads of a software decoder; 0: one per core.
@@ -54,10 +54,10 @@ pub struct SourceConfig {
     /// What decodes. auto: the device's decoder if it can, else the CPU; hardware and software refuse the other.
     #[key(default = "auto")]
     pub decoder: DecoderChoice,
-    /// What crops, scales and converts colors. auto: the VIC of a Jetson if it can, else the CPU, never the GPU; the other words refuse anything else.
+    /// What crops, scales and converts colors. auto: the VIC if it can, else the CPU, never the GPU; the other words refuse anything else.
     #[key(default = "auto")]
     pub scaling: Scaling,
-    /// A source without a frame for this long is opened again. The first frame of a file has at least 20 s, and 10 s over HTTP, UDP, SRT or RTMP.
+    /// A source without a frame for this long is opened again. The first frame has at least 20 s from a file, 10 s over HTTP, UDP, SRT or RTMP.
     #[key(name = "stall_timeout_ms", range = 100..=600_000, default = 5000)]
     pub stall_timeout: Duration,
     /// First wait before a reconnect; it doubles at each failure.
@@ -71,10 +71,10 @@ pub struct SourceConfig {
     /// Off by default: a source that goes silent is away only after `stall_timeout_ms`, which is a hold of its own.
     #[key(name = "offline_hold_s", range = 0..=86_400, default = 0)]
     pub offline_hold: Duration,
-    /// Part of the image that the network sees, in shares of its width and height. Boxes, zones and lines stay in the whole image. Default: all of it.
+    /// Part of the image that the network sees, in shares of its width and height. Boxes and rules refer to the whole image. Default: all of it.
     #[key(text = "left,top,width,height, each from 0 to 1, such as 0.25,0.5,0.5,0.5", parse = parse_region)]
     pub roi: Option<Region>,
-    /// Width to height of the image as it is shown, for a camera that sends it squeezed without saying so. Boxes stay in the pixels of the image. Default: as the media says, else square pixels.
+    /// Width to height of the image as it is shown, for a camera that sends it squeezed without saying so. Default: as the media says, else square pixels.
     #[key(text = "width:height, such as 16:9 or 4:3", parse = parse_aspect)]
     pub display_aspect: Option<(u32, u32)>,
     /// Maximum rate in frames per second; further frames are dropped evenly, before scaling. Default: none.
@@ -88,11 +88,11 @@ pub struct SourceConfig {
     pub classes: Vec<String>,
     /// Frames that skip the network after each one that goes through it. Default: detector.interval.
     pub interval: Option<Interval>,
-    /// When its frames go through the network. Default: always.
+    /// When detection, or the rule, is active. Default: always.
     pub schedule: Option<Schedule>,
     /// Events that the camera reports by ONVIF. Default: none.
     pub onvif: Option<OnvifConfig>,
-    /// What is kept of its video, where that differs from `record`.
+    /// What is kept of its video.
     pub record: SourceRecordConfig,
     /// What is watched for in its images.
     #[key(flatten)]

@@ -26,10 +26,10 @@ use super::{Problem, SourceConfig, schedule, source, spool};
 #[derive(Debug, Clone, PartialEq, Eq, Section)]
 #[section(default)]
 pub struct CommandsConfig {
-    /// Accept commands at PREFIX/DEVICE/command, and switches at the topics of sources that end in /set; reply at PREFIX/DEVICE/command/reply. Every client that the broker lets publish there may add sources of source_templates and remove them, switch detection and rules, and set score thresholds.
+    /// Accept commands at PREFIX/DEVICE/command, and switches at topics that end in /set. Every client that the broker lets publish there may add and remove sources of source_templates, switch detection and rules, and set score thresholds.
     #[key(default = false)]
     pub enabled: bool,
-    /// Response topics of MQTT 5 to which replies may also go: topics, or filters with + and #. Those below PREFIX/DEVICE/command/reply/ are always allowed. Default: nowhere else.
+    /// Response topics of MQTT 5 to which replies may also go, besides those below PREFIX/DEVICE/command/reply/. Default: nowhere else.
     #[key(value = ValueType::Texts(REPLY_TOPICS), read = reply_topics, default_with = |_| Vec::new())]
     pub reply_topics: Vec<String>,
     /// Folder that keeps switches over restarts; its parent must exist. Default: /var/lib/jetwatch/switches.

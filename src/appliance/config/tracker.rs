@@ -22,13 +22,13 @@ pub struct TrackerConfig {
     /// Frames in which a new object must be matched before it is published; 1: at once.
     #[key(range = 1..=1000, unit = "frames", default = 3)]
     pub probation_frames: u32,
-    /// Maximum evidence required for each frame of the probation, in detections of a usual score: a new object of low scores waits longer. If few new objects vanish, less is required. With 0, scores do not matter.
+    /// Maximum evidence required for each frame of the probation, in detections of a usual score: objects of low scores wait longer. 0: scores do not matter.
     #[key(range = 0.0..=10.0, default = 1.5)]
     pub probation_evidence: f32,
     /// Frames for which a published track may be missed before it ends.
     #[key(range = 0..=100_000, unit = "frames", default = 30)]
     pub max_lost_frames: u32,
-    /// Further frames for which a lost track is kept: a new one at its predicted place, by motion and size, continues it under its id.
+    /// Further frames in which a new track at the predicted place of a lost one continues it under its id.
     #[key(range = 0..=100_000, unit = "frames", default = 0)]
     pub reassociate_frames: u32,
     /// Which detections may continue a track. same: those of its class or group; any: of every class.
@@ -37,13 +37,13 @@ pub struct TrackerConfig {
     /// Detections below this score start no track, but continue one, down to the detector's score_threshold and min_score.
     #[key(range = 0.0..=1.0, default = 0.6)]
     pub min_new_track_score: f32,
-    /// min_new_track_score is lowered to the score that all but this share of the detections of published tracks reach, once 20 are known. With 0, it is fixed. Default: 0.05; where min_new_track_score is given: 0.
+    /// min_new_track_score is lowered to the score that all but this share of the detections of published tracks reach. 0: it is fixed. Default: 0.05; where min_new_track_score is given: 0.
     #[key(range = 0.0..=0.5, default_with = new_track_share)]
     pub new_track_share: f32,
-    /// Secondary network of layout embedding, by which objects are told apart by appearance (ReID). It runs on every detection, before pairing. Default: none.
+    /// Secondary network of layout embedding for the appearance of objects (ReID). Default: none.
     #[key(text = "the name of a secondary network")]
     pub appearance: Option<String>,
-    /// Share of the appearance in the similarity, where track and detection have an embedding; the rest is the overlap of boxes.
+    /// Share of the appearance in the similarity of a pair with embeddings; the rest is the overlap of boxes.
     #[key(range = 0.0..=1.0, default = 0.5)]
     pub appearance_weight: f32,
     /// Minimum cosine similarity of the embeddings of a pair, where both have one.
@@ -69,7 +69,7 @@ pub struct TrackerConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Section)]
 #[section(check = check_low_scores)]
 pub struct ByteTrackConfig {
-    /// Detections below this score are left out. With a higher detector.score_threshold there is nothing of low score to pair. Default: 0; bytetrack and ocsort: 0.1.
+    /// Detections below this score are left out. Keep detector.score_threshold at or below it. Default: 0; bytetrack and ocsort: 0.1.
     #[key(range = 0.0..=1.0, default_with = min_score)]
     pub min_score: f32,
     /// bytetrack and ocsort: detections below this score are paired after the others.

@@ -35,9 +35,9 @@ pub struct WebConfig {
         parse = parse_listen
     )]
     pub listen: Option<SocketAddr>,
-    /// File of users and tokens, written by jetwatch user and read again when it changes. If it is missing, jetwatch page prints a link that makes the first user. With listen, the default is none: everyone on this machine has the role without_users.
+    /// File of users and tokens, written by jetwatch user and read again when it changes. If it is missing, jetwatch page prints a link that makes the first user. With listen and without this key, everyone on this machine has the role without_users.
     pub users_file: Option<PathBuf>,
-    /// Role of everyone on this machine without users_file. viewer: see everything; operator: also change rules, reload, keep recordings; administrator: everything.
+    /// Role of everyone on this machine without users_file.
     #[key(default = "viewer")]
     pub without_users: WebRole,
     /// Certificate and key, for HTTPS in place of HTTP. Default: HTTP, which loopback addresses alone may have.

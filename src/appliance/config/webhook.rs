@@ -44,7 +44,7 @@ pub struct WebhookConfig {
     /// Names of the sources. Default: all.
     #[key(text = "the name of a source")]
     pub sources: Vec<String>,
-    /// File whose first line is the key that signs requests (HMAC-SHA256); read at every request. Default: they are not signed.
+    /// File whose first line is the key that signs requests (HMAC-SHA256). Default: they are not signed.
     pub secret_file: Option<PathBuf>,
     /// PEM file of the certificate authorities to trust. Default: the system's.
     pub ca_file: Option<PathBuf>,

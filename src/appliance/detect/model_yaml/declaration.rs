@@ -35,14 +35,14 @@ pub struct ModelKeys {
     #[key(value = ValueType::Path, read = elsewhere)]
     #[expect(dead_code, reason = "declared only")]
     pub(super) labels_file: Option<()>,
-    /// Other names of the objects of a label: jetwatch eval takes annotated objects of these names for that label. Default: none.
+    /// Names in annotations that jetwatch eval takes for a label. Default: none.
     #[key(value = COVERS, read = elsewhere)]
     #[expect(dead_code, reason = "declared only")]
     pub(super) covers: Option<()>,
-    /// Default of the configuration: detections below this score are dropped.
+    /// Detections below this score are dropped, by default.
     #[key(range = 0.0..=1.0, default = 0.3)]
     pub(super) score_threshold: f32,
-    /// Default of the configuration: boxes that overlap a better one of their class by a higher IOU are dropped.
+    /// Boxes that overlap a better one of their class by a higher IOU are dropped, by default.
     #[key(range = 0.0..=1.0, default = 0.45)]
     pub(super) nms_iou: f32,
     /// Maximum number of detections in one frame.
@@ -70,10 +70,10 @@ pub(super) struct InputKeys {
     /// Name of the tensor in the network.
     #[key(text = "the tensor's name in the network", check = is_filled)]
     pub(super) name: String,
-    /// Name of an input for the size to which boxes refer, 64-bit integers [batch, 2]: it gets width and height of the input. Default: there is none.
+    /// Name of an input that gets width and height of the input, 64-bit integers [batch, 2]. Default: none.
     #[key(text = "a further input's name in the network", check = is_filled)]
     pub(super) sizes_name: Option<String>,
-    /// Name of an input for the scale of the images, 32-bit floats [batch, 2]: it gets ones, so that boxes are in input pixels. Default: there is none.
+    /// Name of an input for the scale of the images, 32-bit floats [batch, 2]; it gets ones. Default: none.
     #[key(text = "a further input's name in the network", check = is_filled)]
     pub(super) scales_name: Option<String>,
     /// Width of the input, a multiple of what the layout demands; at least 32 for detectors.
@@ -148,7 +148,7 @@ pub(super) struct FileKeys {
     /// SHA-256 of the file.
     #[key(text = "64 hexadecimal digits, as `sha256sum FILE` prints", parse = sha256)]
     pub(super) sha256: Sha256Digest,
-    /// SHA-256 of external files of weights, by the paths that the network gives. Default: none.
+    /// SHA-256 of external files of weights. Default: none.
     #[key(value = WEIGHTS, read = elsewhere)]
     #[expect(dead_code, reason = "declared only")]
     pub(super) weights: Option<()>,

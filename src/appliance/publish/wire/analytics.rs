@@ -25,7 +25,7 @@ pub(super) struct AnalyticsEventBody<'a> {
     source: SourceName<'a>,
     #[serde(rename = "type")]
     event_type: AnalyticsType,
-    /// Name of the zone, line or direction; null for `stationary` and `moving`, and for no direction.
+    /// Name of the zone, line or direction.
     name: Option<&'a str>,
     /// Identity of the track; null for `overcrowding` and `overcrowding_over`.
     id: Option<EventId<'a>>,
@@ -39,7 +39,7 @@ pub(super) struct AnalyticsEventBody<'a> {
     to: Option<SideWord>,
     /// Objects in the zone, for `overcrowding` and `overcrowding_over`.
     count: Option<u32>,
-    /// Time in the zone (`zone_left`, `loitering`) or at rest (`stationary`); of files by their clock.
+    /// Time in the zone (`zone_left`, `loitering`) or at rest (`stationary`).
     duration_ms: Option<u64>,
     /// Capture time of the frame that showed it.
     at: Utc,
@@ -73,10 +73,10 @@ pub(super) struct ZoneBody<'a> {
     present: Vec<ZoneCountBody<'a>>,
     /// Objects by group, in the same way.
     groups: Vec<ZoneGroupCountBody<'a>>,
-    /// Objects from which on it is overcrowded; null without a threshold.
+    /// Objects from which on it is overcrowded.
     #[schemars(range(min = 1))]
     object_threshold: Option<u32>,
-    /// Whether it is overcrowded; null without a threshold.
+    /// Whether it is overcrowded.
     overcrowded: Option<bool>,
     /// Capture time of the newest counted frame.
     changed_at: Utc,
@@ -115,7 +115,7 @@ pub(super) struct LineBody<'a> {
     source: SourceName<'a>,
     /// Name of the line.
     line: &'a str,
-    /// Crossings to the left, seen along the line from its first point.
+    /// Crossings to the left, seen along the line.
     to_left: u64,
     /// Crossings to the right.
     to_right: u64,

@@ -48,9 +48,9 @@ pub(super) struct EventBody<'a> {
     pub started_at: Utc,
     /// Capture time of this frame.
     pub frame_at: Utc,
-    /// Capture time of the last frame with a detection; null until `end`.
+    /// Capture time of the last frame with a detection.
     pub ended_at: Option<Utc>,
-    /// From the first frame of the track to its last one or to this one, independent of changes of the clock.
+    /// From the first frame to the last one or this one, independent of changes of the clock.
     pub duration_ms: u64,
     pub latency_ms: Latency,
     pub frame: FrameBody,
@@ -196,7 +196,7 @@ pub(super) fn word_of_state<S: Serializer>(
 )]
 pub(super) struct DetectorBody<'a> {
     pub state: DetectorState,
-    /// Backend, model, precision and device; null until the detector is ready.
+    /// Backend, model, precision and device.
     pub runs: Option<&'a str>,
     /// Why the engine is missing, with the command that builds it, or why the detector failed.
     pub reason: Option<&'a str>,
@@ -304,7 +304,7 @@ impl StageBody {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "frame", title = "Frame", deny_unknown_fields)]
 pub(super) struct FrameBody {
-    /// Number of the frame in its source since the start, from 0; dropped frames count.
+    /// Number of the frame in its source, from 0; dropped frames count.
     pub seq: u64,
     /// Position in the media.
     #[schemars(range(min = 0))]
@@ -395,7 +395,7 @@ pub(super) struct AttributeBody<'a> {
     /// Mean score of that label over the crops of the vote; other labels count as 0.
     #[schemars(range(min = 0, max = 1))]
     pub score: f32,
-    /// Newest box of a secondary detector: left, top, right and bottom in pixels of the source; null for a classifier.
+    /// Newest box of a secondary detector, as in a track; null for a classifier.
     #[serde(rename = "box")]
     pub xyxy: Option<[f32; 4]>,
 }

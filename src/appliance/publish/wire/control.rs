@@ -10,14 +10,14 @@ use super::value::{SourceName, Utc};
 use crate::activity::Activity;
 use crate::command::Reply;
 
-/// Whether detection of a source, or one of its rules, is active. Only where it has a schedule.
+/// Whether detection of a source, or a rule, is active by switch and schedule.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "active", title = "Active", deny_unknown_fields)]
 pub(super) struct ActiveBody<'a> {
     source: SourceName<'a>,
     /// Name of the rule, or `stationary`; null for detection.
     rule: Option<&'a str>,
-    /// Whether it is active: switched on, and on by its schedule.
+    /// Whether it is active.
     active: bool,
     /// Whether it is switched on.
     switched_on: bool,

@@ -27,11 +27,11 @@ pub(super) struct MachineBody<'a> {
     temperatures: Vec<TemperatureBody<'a>>,
     /// Power rails.
     rails: Vec<RailBody<'a>>,
-    /// Over-current counters of the chip, since the start of the machine.
+    /// Over-current counters.
     over_current: Vec<CounterBody<'a>>,
     /// All active causes of throttling.
     throttled_by: Vec<CauseBody<'a>>,
-    /// Causes of throttling that began since the start of the daemon.
+    /// Causes of throttling that began since the start.
     throttled_times: u64,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct CpuUseBody {
     /// Allowed cores that others used, with kernel and hypervisor.
     #[schemars(range(min = 0))]
     pub foreign_cores: f64,
-    /// Share of the time in which threads of the daemon could run that they waited for a core, if the kernel counts it.
+    /// Share of their time that threads ready to run waited for a core, if the kernel counts it.
     #[schemars(range(min = 0, max = 100))]
     pub core_wait_percent: Option<f64>,
 }
@@ -177,7 +177,7 @@ pub(super) struct ThrottlingBody<'a> {
     pub detail: Option<&'a str>,
     /// All active causes after this message.
     pub throttled_by: Vec<CauseBody<'a>>,
-    /// Causes of throttling that began since the start of the daemon.
+    /// Causes of throttling that began since the start.
     pub throttled_times: u64,
     /// When it was detected.
     pub at: Utc,

@@ -36,11 +36,11 @@ pub(super) struct MediaBody<'a> {
     tracks: &'a [String],
     /// Zones that it is about.
     zones: &'a [String],
-    /// Where the object is in a snapshot: left, top, right and bottom as shares of the image.
+    /// Where the object is in a snapshot.
     #[serde(rename = "box_normalized")]
     #[schemars(inner(range(min = 0, max = 1)))]
     region: Option<[f32; 4]>,
-    /// Whether it was cut off by the end of the process, a power cut or a full device.
+    /// Whether it was cut off.
     incomplete: bool,
     /// Why it was deleted.
     reason: Option<RemovalReasonWord>,
@@ -71,7 +71,7 @@ impl<'a> RecordingBody<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "snapshot", title = "Snapshot", deny_unknown_fields)]
 pub(super) struct SnapshotBody<'a> {
-    /// Identity of the snapshot, as in its message of kind `media`; none may follow.
+    /// Identity of the snapshot, as in its message of kind `media`.
     id: &'a str,
     state: MediaStateWord,
 }

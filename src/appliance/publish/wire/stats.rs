@@ -32,7 +32,7 @@ pub struct Stats {
     pub uptime: Duration,
     /// Frames that went through the network.
     pub detected_frames: u64,
-    /// Frames per second through the whole pipeline, all sources together.
+    /// Frames per second through the whole pipeline.
     #[serde(serialize_with = "number")]
     #[schemars(range(min = 0))]
     pub fps: f64,
@@ -50,11 +50,11 @@ pub struct Stats {
     pub peak_rss_bytes: u64,
     #[allow(missing_docs)] // Its type has a comment.
     pub messages: SinkCounts,
-    /// Messages that wait outside of the process; null without a spool.
+    /// Messages that wait outside of the process.
     pub spool: Option<SpoolStats>,
     /// Files of video and pictures; null where none are kept.
     pub media: Option<MediaStats>,
-    /// Sensors and load, at most a quarter of a second old; null until the first reading.
+    /// Sensors and load, at most a quarter of a second old.
     #[serde(serialize_with = "machine")]
     #[schemars(with = "Option<MachineBody<'static>>")]
     pub machine: Option<MachineStats>,
@@ -220,7 +220,7 @@ pub struct MediaStats {
     pub pinned_bytes: u64,
     /// Free space on the device.
     pub free_bytes: u64,
-    /// Days until files are deleted for want of space, at the rate of the last day, once it is known.
+    /// Days until files are deleted for want of space, at the rate of the last day.
     #[serde(serialize_with = "finite_or_null")]
     #[schemars(range(min = 0))]
     pub days_left: Option<f64>,

@@ -21,11 +21,11 @@ pub(super) struct UpdateBody<'a> {
     state: UpdateStateWord,
     /// An update or a roll-back is under way.
     in_progress: bool,
-    /// The installed version, with those of models, such as `1.1.0, street 8`; also the form of the others.
+    /// The installed version, with those of models, such as `1.1.0, street 8`.
     installed: &'a str,
     /// The newest known version.
     latest: &'a str,
-    /// The version that was rolled back, and is not installed again by itself.
+    /// The version that was rolled back.
     held: Option<&'a str>,
     /// The version to which `jetwatch-update rollback` returns.
     previous: Option<&'a str>,

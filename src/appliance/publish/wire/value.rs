@@ -168,7 +168,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Number of the track in its source since the start of the daemon.
+/// Number of the track in its source since the start.
 #[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[schemars(rename = "track_id")]
 pub(super) struct TrackNumber(#[schemars(range(min = 1))] pub u64);

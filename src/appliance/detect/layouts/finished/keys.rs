@@ -11,7 +11,7 @@ use crate::yaml_values::invalid;
 /// Of the layout `finished`.
 #[derive(Section)]
 pub(crate) struct FinishedKeys {
-    /// Layout finished: the numbers in a row, in order: left, top, right and bottom, or left, top, width and height, or center_x, center_y, width and height; and score and class, unless they have tensors of their own. `ignored` is a number that is not used. Without a class, all detections have the first label. Default: [left, top, right, bottom, score, class], without those that have tensors of their own.
+    /// Layout finished: the numbers in a row, in order: edges, or left, top, width and height, or center_x, center_y, width and height; score and class, unless they have tensors of their own. `ignored` is a number that is not used. Without a class, all detections have the first label. Default: [left, top, right, bottom, score, class], without those that have tensors of their own.
     #[key(value = COLUMNS, read = read_columns)]
     columns: Option<Vec<&'static str>>,
     /// Layout finished: class of the first label; 1 where 0 is the background, as in torchvision and TensorFlow.

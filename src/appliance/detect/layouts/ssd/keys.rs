@@ -38,7 +38,7 @@ struct DeltaKeys {
     /// Layout ssd: factors of the deltas of x, y, width and height. Default: 0.1, 0.1, 0.2, 0.2.
     #[key(value = numbers(VARIANCES_FORM), read = elsewhere)]
     variances: Option<()>,
-    /// Layout ssd: file in the model's folder with an anchor a line: x, y, width and height as parts of the input. Default: anchors are computed from the following keys.
+    /// Layout ssd: file with an anchor a line: x, y, width and height as parts of the input. Default: anchors are computed from the following keys.
     #[key(value = ValueType::Path, read = elsewhere)]
     anchors_file: Option<()>,
 }
@@ -53,10 +53,10 @@ struct GridKeys {
     /// Layout ssd: size of the anchors of each feature map, and one more.
     #[key(value = numbers(SCALES_FORM), read = elsewhere)]
     scales: Option<()>,
-    /// Layout ssd: shapes of the anchors of each feature map.
+    /// Layout ssd: shapes of the anchors.
     #[key(value = RATIOS, read = elsewhere)]
     aspect_ratios: Option<()>,
-    /// Layout ssd: distance of the cells of each feature map. Default: the input divided by the cells.
+    /// Layout ssd: distance of the cells. Default: the input divided by the cells.
     #[key(value = numbers(STEPS_FORM), read = elsewhere)]
     steps: Option<()>,
     /// Layout ssd: anchors are cut at the edges of the input.
