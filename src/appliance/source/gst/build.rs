@@ -8,7 +8,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
@@ -397,6 +398,7 @@ fn link_streams_of_rtsp(
         return;
     };
     let pipeline = pipeline.downgrade();
+    let linking = Mutex::new(());
     source.connect_pad_added(move |_, pad| {
         // Their names are `recv_rtp_src_NUMBER_SSRC_TYPE`.
         let name = pad.name();
@@ -417,21 +419,30 @@ fn link_streams_of_rtsp(
         if media.as_deref() != Some("video") {
             return;
         }
-        // A camera that restarts its stream within the session sends with another SSRC, for which `rtspsrc` makes another pad. The rest of
-        // the former stream is dropped: pushed to nothing, it would end the session.
+        // A camera that restarts its stream within the session sends with another SSRC, for which `rtspsrc` makes another pad.
+        let _one_at_a_time = linking.lock();
         if let Some(former) = input.peer() {
-            let end = Instant::now() + Duration::from_secs(1);
-            let mask = gst::PadProbeType::BUFFER | gst::PadProbeType::BUFFER_LIST;
-            former.add_probe(mask, move |_, _| match Instant::now() < end {
-                true => gst::PadProbeReturn::Drop,
-                false => gst::PadProbeReturn::Remove,
-            });
-            let _ = former.unlink(&input);
+            leave(&former, &input);
         }
         if let Err(error) = pad.link(&input) {
             log::warn!("cannot link the RTSP stream to the decoder: {error}");
         }
     });
+}
+
+/// Unlinks `former`, whose packets are dropped from now on: pushed to nothing, they would end the session. Waits for one that is under way,
+/// which would damage the first image of the next stream.
+fn leave(former: &gst::Pad, input: &gst::Pad) {
+    let mask = gst::PadProbeType::BUFFER | gst::PadProbeType::BUFFER_LIST;
+    former.add_probe(mask, |_, _| gst::PadProbeReturn::Handled);
+    let (idle, is_idle) = channel();
+    former.add_probe(gst::PadProbeType::IDLE, move |_, _| {
+        // Fails where the wait is over.
+        let _ = idle.send(());
+        gst::PadProbeReturn::Remove
+    });
+    let _ = is_idle.recv_timeout(Duration::from_secs(1));
+    let _ = former.unlink(input);
 }
 
 pub(super) fn build_error(error: impl std::fmt::Display) -> SourceError {
