@@ -23,6 +23,9 @@ pub(super) const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for a pipeline to stop.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How often a pipeline that does not stop is asked again.
+const TRIES: usize = 3;
+
 /// The late calls of one source.
 #[derive(Default)]
 pub(crate) struct LateCalls(Mutex<Vec<JoinHandle<()>>>);
@@ -103,7 +106,15 @@ impl Drop for StateNullGuard<'_> {
         let pipeline = self.pipeline.clone();
         let flush = FlushGuard::begin();
         let stop = move || {
-            let stopped = pipeline.set_state(gst::State::Null);
+            let mut stopped = pipeline.set_state(gst::State::Null);
+            for _ in 0..TRIES {
+                if stopped.is_ok() {
+                    break;
+                }
+                // `decodebin` was starting an element, and that has failed.
+                thread::sleep(POLL_INTERVAL);
+                stopped = pipeline.set_state(gst::State::Null);
+            }
             drop(flush);
             stopped.map(drop)
         };
