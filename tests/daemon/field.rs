@@ -516,6 +516,7 @@ fn answers_over_http_that_are_no_video_are_told() {
     let cases = [
         ("motioneye#1281", not_found, vec![], "404"),
         ("frigate#5927", refused, vec![], "check user and password"),
+        ("homebridge-camera-ffmpeg#1091", head("text/html"), vec![b"<html><body>Log in</body></html>".to_vec()], "this is text (text/html)"),
         ("go2rtc#676", head("multipart/x-mixed-replace; boundary=x"), parts, "no JPEG image"),
     ];
     for (thread, head, pieces, wanted) in cases {

@@ -172,15 +172,23 @@ fn playlists_of_several_kinds_deliver_their_segments() {
     let head = "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:2\n#EXTINF:2.0,\nfirst.ts\n";
     let rest = "#EXT-X-DISCONTINUITY\n#EXTINF:2.0,\nsecond.ts?token=a%20b\n#EXT-X-ENDLIST\n";
     std::fs::write(path("restarts.m3u8"), [head, rest].concat()).expect("written");
+    let sound = "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=64000,CODECS=\"mp4a.40.2\"\nsound.m3u8\n";
+    let small = "#EXT-X-STREAM-INF:BANDWIDTH=300000\nnone.m3u8\n";
+    let large = "#EXT-X-STREAM-INF:BANDWIDTH=800000\nfragments.m3u8\n";
+    let all = [sound, small, large].concat();
+    std::fs::write(path("variants.m3u8"), all).expect("written");
     let port = free_port();
     let shown = folder.path().display();
     let _server = Running::start(
         "python3",
         &format!("-m http.server {port} --bind 127.0.0.1 --directory {shown}"),
     );
+    let gone = "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nnone.ts\n#EXT-X-ENDLIST\n";
+    std::fs::write(path("gone.m3u8"), gone).expect("written");
     let running = [
         ("streamlink#3328", "fragments.m3u8", 45),
         ("hls.js#3044", "restarts.m3u8", 90),
+        ("shaka-player#861 ExoPlayer#721", "variants.m3u8", 45),
     ]
     .map(|(what, name, frames)| {
         let address = format!("http://127.0.0.1:{port}/{name}");
@@ -197,6 +205,9 @@ fn playlists_of_several_kinds_deliver_their_segments() {
         assert!(found.len() >= frames, "{what}: {}", found.len());
         check_white(&found, what);
     }
+    let reason = first_reason(&source(format!("http://127.0.0.1:{port}/gone.m3u8"), None));
+    assert_has!(reason => "File not found (404)", "/none.ts (");
+    assert!(!reason.contains("GstPipeline"), "{reason}");
 }
 
 /// How to send a white image to the source at `uri`, and the thread that asks for it.

@@ -58,7 +58,11 @@ pub const ELEMENTS: &[ElementSpec] = &[
     element("tee", CORE, &[]),
     // Takes the branches of a `launch:` fragment that are not its video.
     element("fakesink", CORE, &["sync", "async"]),
-    element("decodebin", BASE, &["caps", "expose-all-streams"]),
+    element(
+        "decodebin",
+        BASE,
+        &["caps", "connection-speed", "expose-all-streams"],
+    ),
     element("videoscale", BASE, &["add-borders"]),
     element("videoconvert", BASE, &[]),
     element("videoflip", GOOD, &["video-direction"]),
@@ -156,6 +160,7 @@ const TYPES: &[(&str, &str, &str)] = &[
     ("filesrc", "location", "gchararray"),
     ("capsfilter", "caps", "GstCaps"),
     ("decodebin", "caps", "GstCaps"),
+    ("decodebin", "connection-speed", "guint64"),
     ("decodebin", "expose-all-streams", "gboolean"),
     ("videoscale", "add-borders", "gboolean"),
     ("appsrc", "format", "GstFormat"),

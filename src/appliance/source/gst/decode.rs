@@ -33,6 +33,9 @@ use super::tracks::Tracks;
 /// Codecs that a Jetson's units can decode.
 const CODECS: [&str; 3] = ["video/x-h264", "video/x-h265", "image/jpeg"];
 
+/// Variants of a playlist above this are left out, where it has others; in kbit/s.
+const MAX_VARIANT: u64 = 20_000;
+
 /// Done when the first decoder was made.
 static FIRST_DECODER: Once = Once::new();
 
@@ -126,6 +129,8 @@ fn decodebin(
     }
     decode.set_property("caps", caps.build());
     decode.set_property("expose-all-streams", false);
+    // Else a playlist begins with its first variant, perhaps sound alone, and changes between sizes later.
+    decode.set_property("connection-speed", MAX_VARIANT);
     on_elements(&decode, options.threads, &diagnostics.codec_threads, gate);
     exclude_factories(&decode, options.choice);
     Ok(decode)

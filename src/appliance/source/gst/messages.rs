@@ -51,6 +51,13 @@ impl MissingPlugin {
                     .to_owned(),
             );
         }
+        if self.media_type.starts_with("text/") {
+            return SourceError::Refused(format!(
+                "this is text ({}), not video: a page, or what a camera answers without a log-in; check the path in the uri, user and \
+                 password",
+                self.media_type
+            ));
+        }
         if self.caps.as_deref().is_some_and(has_decoder) {
             return SourceError::Undecodable {
                 what: self.what,
@@ -88,7 +95,9 @@ pub(super) fn element_error(
         .debug()
         .map(|debug| without_secrets(detail_of(&debug)))
         .unwrap_or_default();
-    let mut text = without_secrets(error.message().trim_end_matches('.').to_owned());
+    // Elements for playlists repeat the debug text of the element that fetches a file.
+    let text = detail_of(error.message());
+    let mut text = without_secrets(text.trim_end_matches(", Redirect to: (NULL)").to_owned());
     if is_access_refused(message) {
         let message = if debug.is_empty() { text } else { debug };
         return SourceError::AccessRefused { element, message };
@@ -237,12 +246,12 @@ fn error_of_missing(mut missing: Vec<MissingPlugin>) -> Option<SourceError> {
     })
 }
 
-/// The last line of GStreamer's debug text; the lines before it are file, line and function.
+/// The last line of GStreamer's debug text that does not say where in its code something happened.
 fn detail_of(debug: &str) -> String {
     debug
         .lines()
         .map(str::trim)
-        .rfind(|line| !line.is_empty())
+        .rfind(|line| !line.is_empty() && !line.contains("(): /Gst"))
         .unwrap_or_default()
         .trim_end_matches('.')
         .to_owned()
