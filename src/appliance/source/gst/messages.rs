@@ -96,7 +96,10 @@ pub(super) fn element_error(
         .map(|debug| without_secrets(detail_of(&debug)))
         .unwrap_or_default();
     // Elements for playlists repeat the debug text of the element that fetches a file.
-    let text = detail_of(error.message());
+    let text = match detail_of(error.message()) {
+        text if text.is_empty() => error.message().to_owned(),
+        text => text,
+    };
     let mut text = without_secrets(text.trim_end_matches(", Redirect to: (NULL)").to_owned());
     if is_access_refused(message) {
         let message = if debug.is_empty() { text } else { debug };
@@ -288,6 +291,25 @@ mod tests {
         assert_eq!(text("unescaping hunter"), "unescaping a value");
         assert_eq!(text("user-pw=hunter set"), "user-pw=***");
         assert_eq!(text("no buffer"), "no buffer");
+    }
+
+    #[test]
+    fn places_in_the_code_of_gstreamer_are_left_out_where_more_is_said() {
+        gst::init().expect("GStreamer starts");
+        let place = "Not found: ../a.c(1): f (): /GstPipeline:cam";
+        let file = "File not found (404), URL: http://host/a.ts";
+        let both = format!("{place}:\n{file}, Redirect to: (NULL)");
+        for (said, wanted) in [(both.as_str(), file), (place, place)] {
+            let message = gst::message::Error::new(gst::ResourceError::NotFound, said);
+            let gst::MessageView::Error(error) = message.view() else {
+                panic!("{message:?} is not an error");
+            };
+            let text = element_error(error, None).to_string();
+            assert_eq!(
+                text,
+                format!("pipeline: {wanted}; check the address or device")
+            );
+        }
     }
 
     #[test]
