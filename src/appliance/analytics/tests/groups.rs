@@ -37,11 +37,11 @@ fn rule_about_a_group_counts_all_of_its_labels() {
     }
     let present = |class, count| ZoneCount { class, count };
     let counts: Vec<_> = scene.present(0).to_vec();
-    // A person is no vehicle.
+    // A person is not a vehicle.
     assert_eq!(counts, [present(1, 1), present(2, 1)]);
     let entered = timed_kinds(&events)
         .into_iter()
         .filter(|(_, kind)| matches!(kind, AnalyticsEventKind::ZoneEntered { .. }));
-    // Another label of the group is no new visit.
+    // Another label of the group is not a new visit.
     assert_eq!(entered.count(), 2);
 }

@@ -124,7 +124,7 @@ fn classes_of_one_group_continue_a_track() {
     assert_eq!(ids(grouped, flips), [1; 4]);
     // It is missed once.
     assert_eq!(ids(Tracker::new(&config()), flips), [1; 3]);
-    // A person is no vehicle.
+    // A person is not a vehicle.
     let grouped = Tracker::new(&config()).with_classes(classes);
     assert_eq!(ids(grouped, [1, 1, 1, 0, 0, 0]), [1, 2]);
 }
