@@ -40,6 +40,13 @@ const LOOKED = "jetwatch.looked";
 /** Grid or list. */
 const LOOK = "jetwatch.events";
 
+/** One card in place of another, which keeps the focus. */
+function replace(known, node) {
+  const hadFocus = known.contains(document.activeElement);
+  known.replaceWith(node);
+  if (hadFocus) node.querySelector("button").focus();
+}
+
 export function show(main) {
   const looked = Number(localStorage.getItem(LOOKED)) || Date.now();
   const nowList = el("ol", { class: "cards", "aria-label": t("events.view") });
@@ -144,7 +151,7 @@ export function show(main) {
     const known = shown.get(object.id);
     const entry = { object, node: card(object) };
     shown.set(object.id, entry);
-    if (known) known.node.replaceWith(entry.node);
+    if (known) replace(known.node, entry.node);
     else add(entry, object.started_ms);
     player.refresh(object);
     empty.hidden = true;
@@ -171,9 +178,7 @@ export function show(main) {
       let known = nowCards.get(object.id);
       if (!known || known.about !== about) {
         const node = card({ ...object, duration_ms: null, is_open: true });
-        const hadFocus = known && known.node.contains(document.activeElement);
-        if (known) known.node.replaceWith(node);
-        if (hadFocus) node.querySelector("button").focus();
+        if (known) replace(known.node, node);
         known = { node, about };
         nowCards.set(object.id, known);
       }
