@@ -34,7 +34,7 @@ packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t
 
 .PHONY: help demo readme-test picodet program simulator build test test-programs nightly quantizer quantize-test tensorrt-test sanitize gpu-test \
     nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats \
-    fleet-bench fleet-sizing web-test web-numbers v4l2 journald faults storm week userland deb deb-arm64 \
+    fleet-bench fleet-sizing web-test web-numbers v4l2 journald faults storm week userland test-arm64 deb deb-arm64 \
     appliance appliance-arm64 appliance-limits instructions sources media-numbers lint audit docs bench fuzz \
     clean fleet-ansible-test update-test
 
@@ -95,7 +95,9 @@ nightly: ## Run the tests that take too long for each change (needs root; hours)
 	$(MAKE) v4l2
 	$(MAKE) web-test BROWSERS=firefox
 	$(MAKE) journald
+	$(MAKE) test-arm64
 	$(MAKE) appliance
+	SUITE=jammy UPGRADE=noble SCENARIO=package $(MAKE) appliance
 	$(MAKE) appliance-limits
 	$(MAKE) appliance-arm64
 	$(MAKE) week
@@ -204,6 +206,9 @@ week: build ## Run one daemon under load for MINUTES=30: no event lost, no growt
 userland: ## Pass all tests on the userland of SUITE=focal (Ubuntu 20.04, JetPack 5), jammy (22.04, 6), noble (24.04, 7), bullseye (x86-64, root; TESTS= names some).
 	@.ci/setup build
 	@TESTS='$(TESTS)' tests/gstreamer/run $(or $(SUITE),focal)
+
+test-arm64: ## Pass the unit tests of all crates for arm64, in qemu's user emulation (x86-64, root; 1 GB in .cache; many minutes).
+	@TESTS='$(TESTS)' cross/test
 
 deb: ## Build the Debian packages for amd64 into target/debian (Debian 12, Ubuntu 22.04 or newer; a sysroot of 200 MB in .cache).
 	@cross/build amd64

@@ -151,7 +151,7 @@ mod tests {
     fn networks_of_ipv6_are_one_address_and_memory_is_bounded() {
         let limiter = LoginLimiter::default();
         let now = Instant::now();
-        for last in 0..20_000_u128 {
+        for last in 0..MAX_ENTRIES as u128 + 500 {
             let address = IpAddr::from((0x2001_0db8_u128 << 96 | last).to_be_bytes());
             limiter.failed(address, Some(&last.to_string()), now);
         }
