@@ -532,9 +532,10 @@ fn stray(bytes: &[u8]) -> usize {
         return 0;
     }
     let begins = |at: &usize| match &bytes[*at..] {
-        // RTP and RTCP have version 2.
-        [b'$', _, _, _, version, ..] => version >> 6 == 2,
-        [b'$', ..] => true,
+        // RTP and RTCP have version 2, and cameras few channels.
+        [b'$', channel, _, _, version, ..] => *channel < 8 && version >> 6 == 2,
+        [b'$', channel, ..] => *channel < 8,
+        [b'$'] => true,
         rest => rest.starts_with(b"RTSP/") || b"RTSP/".starts_with(rest),
     };
     (1..bytes.len()).find(begins).unwrap_or(bytes.len())
