@@ -71,6 +71,8 @@ fn rtsp_cameras_with_faults_deliver_whole_frames_without_a_reconnect() {
             Fault::DescriptionHeaders("Content-Base: rtsp://HOST/1?mode=Live&seek=0/\r\nContent-Type: application/sdp\r\n"),
             Fault::Control("track1", "/1?mode=Live&seek=0/track1"),
         ]),
+        ("a live stream with an end", &[Fault::PlayHeaders("Range: npt=0.000-4.000\r\n")]),
+        ("a live stream with a speed of 0", &[Fault::PlayHeaders("Scale: 0.0\r\nSpeed: 0.0\r\n")]),
         ("SharpRTSP#126: each log-in is refused after a while", &[strict, Fault::Sha256, Fault::NewNonces]),
         ("OvenMediaEngine#1936 janus-gateway#1922: lines end with a line feed", &[strict, Fault::LineFeeds]),
         ("androidx/media#1225 sipsorcery#608: extensions and padding", &[Fault::ExtendedPackets]),
@@ -286,6 +288,9 @@ fn refusals_of_rtsp_cameras_say_what_to_set() {
         let reason = first_reason(&config(rtsp(camera.uri(), None)));
         assert!(reason.contains(wanted), "{thread}: {reason}");
     }
+    let page = serve_http(vec![(head("text/html"), Vec::new())]).replace("http:", "rtsp:");
+    let reason = first_reason(&config(rtsp(page, None)));
+    assert_has!(reason => "does not speak RTSP; check the port");
 }
 
 /// Cameras whose log-in is set to Digest with SHA-256 alone.

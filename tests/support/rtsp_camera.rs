@@ -40,6 +40,8 @@ pub enum Fault {
     WrongNumber,
     /// A blank follows the number in answers.
     BlankAfterNumber,
+    /// More headers of the answer to PLAY.
+    PlayHeaders(&'static str),
     /// It sends a request, ANNOUNCE, after the answer to PLAY.
     Announces,
     /// Lines of its answers end with a line feed alone.
@@ -482,7 +484,15 @@ fn serve(
                         &[&[0x80, 96, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1], &[9, 0x10][..]].concat(),
                     )?;
                 }
-                reply("200 OK", &session, "")?;
+                let more = stream.faults.iter().find_map(|fault| match fault {
+                    Fault::PlayHeaders(headers) => Some(*headers),
+                    _ => None,
+                });
+                reply(
+                    "200 OK",
+                    &format!("{session}{}", more.unwrap_or_default()),
+                    "",
+                )?;
                 is_playing = true;
                 let Some(output) = output.clone() else {
                     continue;

@@ -190,12 +190,16 @@ fn rtsp_hint(message: &gst::message::Error, text: &str) -> Option<&'static str> 
     )
 }
 
-/// The remedy for what an SRT peer, an RTMP server or an MP4 file has.
+/// The remedy for what an SRT peer, a server of RTSP or RTMP, or an MP4 file has.
 fn hint_by_text(text: &str) -> Option<&'static str> {
     let hints = [
         (
             "Failed to authenticate",
             "check passphrase= in the uri; without encryption there is none",
+        ),
+        (
+            "Could not receive message. (Parse error)",
+            "what answers there does not speak RTSP; check the port in the uri, which is often 554",
         ),
         (
             "Failed to read any data from stream",

@@ -382,6 +382,12 @@ impl Session<'_> {
             answer.name_source(host);
         }
         answer.name_channels(&request);
+        // It is live, whatever it says of an end and a speed: `rtspsrc` would end the stream.
+        if request.start.starts_with("PLAY ") {
+            for name in ["range:", "scale:", "speed:"] {
+                answer.remove(name);
+            }
+        }
         self.to_client.extend(answer.bytes(None));
     }
 
