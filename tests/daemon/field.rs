@@ -523,6 +523,9 @@ fn answers_over_http_that_are_no_video_are_told() {
         ("frigate#5927", refused, vec![], "check user and password"),
         ("homebridge-camera-ffmpeg#1091", head("text/html"), vec![b"<html><body>Log in</body></html>".to_vec()], "this is text (text/html)"),
         ("go2rtc#676", head("multipart/x-mixed-replace; boundary=x"), parts, "no JPEG image"),
+        ("an error in JSON", head("application/json"), vec![b"{\"error\": \"not logged in\"}".to_vec()], "this is text (application/json)"),
+        ("an error without a type", "HTTP/1.0 200 OK\r\n\r\n".to_owned(), vec![b"camera busy\n".to_vec()], "this is text (of no kind)"),
+        ("an image of another kind", head("image/png"), vec![b"\x89PNG\r\n\x1a\n".to_vec()], "the server sends PNG"),
     ];
     for (thread, head, pieces, wanted) in cases {
         let address = serve_http(vec![(head, pieces)]);

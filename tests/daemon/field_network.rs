@@ -210,6 +210,25 @@ fn playlists_of_several_kinds_deliver_their_segments() {
     assert!(!reason.contains("GstPipeline"), "{reason}");
 }
 
+/// The playlist of a live stream is fetched again and again, whatever its files are.
+#[test]
+fn a_live_playlist_whose_files_are_refused_says_which_and_how() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let camera = HttpCamera::start(folder.path(), None);
+    for (path, wanted) in [
+        ("404/live", "check the program that writes the playlist"),
+        ("403/live", "check user and password"),
+        ("503/live", "check the program that writes the playlist"),
+    ] {
+        let (status, _) = path.split_once('/').expect("a status");
+        let mut source = source(camera.uri(path), None);
+        source.stall_timeout = Duration::from_secs(60);
+        let reason = first_reason(&source);
+        let answer = format!("{status} to each of the last 5 files");
+        assert_has!(reason => &answer, &format!("/{status}/segment"), wanted);
+    }
+}
+
 /// How to send a white image to the source at `uri`, and the thread that asks for it.
 struct Stream {
     what: &'static str,

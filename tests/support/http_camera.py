@@ -5,7 +5,8 @@
     http_camera.py IMAGE STREAM [CERTIFICATE]
 
 Prints its port. `answers` has the path of each request so far with the status of the answer. The last part of a path says what is served: `still`, `mjpeg`,
-`ts`, or `hls`, whose playlist names one `segment`. A part before it says what comes first: `basic`, `digest` or `sha256` asks for credentials, `redirect` leads to the rest of the path.
+`ts`, `hls`, whose playlist names one `segment`, or `live`, whose playlist names others as time goes on. A part before it says what comes first: `basic`, `digest` or `sha256` asks for credentials, `redirect` leads to the rest of the path,
+a number is the status of all answers but that of `live`.
 Ends with its standard input, so that it never outlives a test.
 """
 
@@ -54,6 +55,10 @@ class Camera(http.server.BaseHTTPRequestHandler):
         *before, what = self.path.strip("/").split("/")
         if before and before[0] == "redirect":
             return self.refuse(302, "Location", self.path[len("/redirect") :])
+        if before and before[0].isdigit():
+            if what != "live":
+                return self.refuse(int(before.pop(0)), "Connection", "close")
+            before = []
         if before and not self.is_logged_in(before[0]):
             scheme = "Basic" if before[0] == "basic" else "Digest"
             more = "" if before[0] == "basic" else f', nonce="{NONCE}", algorithm={HASHES[before[0]][0]}, qop="auth"'
@@ -63,8 +68,12 @@ class Camera(http.server.BaseHTTPRequestHandler):
         if what == "answers":
             self.end_headers()
             self.wfile.write("\n".join(answers).encode())
-        elif what in WHOLE:
-            kind, body = WHOLE[what]
+        elif what in WHOLE or what == "live":
+            kind, body = WHOLE["hls"] if what == "live" else WHOLE[what]
+            if what == "live":
+                now = int(time.time())
+                files = "".join(f"#EXTINF:1,\nsegment{now + number}\n" for number in range(4))
+                body = f"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXT-X-MEDIA-SEQUENCE:{now}\n{files}".encode()
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -26,6 +26,7 @@ use jetwatch_config::Secret;
 use jetwatch_pixels::JpegStream;
 
 use super::build::build_error;
+use super::messages;
 use super::scaler::StallMonitor;
 use super::tls;
 
@@ -34,6 +35,9 @@ const MAX_WITHOUT_IMAGE: u64 = 4 << 20;
 /// Bytes of images that wait for the decoder; further images are left out.
 const MAX_WAITING: u64 = 8 << 20;
 
+/// Still images that are no JPEG: their first bytes and their kind.
+const OTHER_IMAGES: [(&[u8], &str); 2] = [(b"\x89PNG", "PNG"), (b"GIF8", "GIF")];
+
 /// How one answer goes on.
 #[derive(Default)]
 enum Body {
@@ -41,6 +45,8 @@ enum Body {
     #[default]
     Begins,
     Images(JpegStream),
+    /// Its first bytes are text, of this kind, and no playlist.
+    Text(String),
     /// It has ended after one image.
     Still,
 }
@@ -132,6 +138,14 @@ impl HttpSource {
         })
     }
 
+    /// What to say of an answer that is text, where there is no video in it.
+    pub(super) fn text_error(&self) -> Option<SourceError> {
+        match &*self.body.lock() {
+            Body::Text(kind) => Some(messages::text_instead_of_video(kind)),
+            _ => None,
+        }
+    }
+
     /// Fetches a still image again where that is due; until then the source is alive.
     pub(super) fn poll(&self, stall_monitor: &StallMonitor) {
         let mut fetched_at = self.fetched_at.lock();
@@ -171,12 +185,18 @@ impl Receiver {
             if self.images.lock().is_none() {
                 let has_images = has_images(&mapped) || announces_parts(pad);
                 let is_playlist = mapped.starts_with(b"#EXTM3U");
-                let linked = match (has_images, &self.ca_file) {
-                    (true, _) => self.add_images(),
-                    (false, Some(ca_file)) if is_playlist => {
+                let other = OTHER_IMAGES
+                    .iter()
+                    .find(|(magic, _)| mapped.starts_with(magic));
+                let linked = match (other, has_images, &self.ca_file) {
+                    (Some((_, kind)), ..) => Err(format!(
+                        "the server sends {kind}, which is not read over HTTP; let the camera send JPEG images or a video"
+                    )),
+                    (None, true, _) => self.add_images(),
+                    (None, false, Some(ca_file)) if is_playlist => {
                         tls::trust(ca_file).and_then(|()| self.link(pad))
                     }
-                    (false, _) => self.link(pad),
+                    (None, false, _) => self.link(pad),
                 };
                 if let Err(reason) = linked {
                     self.fail(pad, &reason);
@@ -186,6 +206,9 @@ impl Receiver {
                     (self.on_playlist)();
                 }
                 if !has_images {
+                    if !is_playlist && is_text(&mapped) {
+                        *body = Body::Text(content_type(pad).unwrap_or_default());
+                    }
                     return gst::PadProbeReturn::Remove;
                 }
             }
@@ -286,15 +309,23 @@ fn log_in_to_files(pad: &gst::Pad, user: &str, password: &str) {
 
 /// Whether the answer on `pad` is announced as parts, whatever its first bytes are.
 fn announces_parts(pad: &gst::Pad) -> bool {
-    let event = pad.sticky_event::<gst::event::CustomDownstreamSticky>(0);
-    let kind = || {
-        let headers = event.as_ref()?.structure()?;
-        let headers = headers.get::<gst::Structure>("response-headers").ok()?;
-        let mut headers = headers.iter();
-        let (_, value) = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-type"))?;
-        Some(value.get::<String>().ok()?.to_ascii_lowercase())
-    };
-    kind().is_some_and(|kind| kind.starts_with("multipart/"))
+    content_type(pad).is_some_and(|kind| kind.starts_with("multipart/"))
+}
+
+/// What the answer on `pad` is announced as, in lower case.
+fn content_type(pad: &gst::Pad) -> Option<String> {
+    let event = pad.sticky_event::<gst::event::CustomDownstreamSticky>(0)?;
+    let headers = event.structure()?;
+    let headers = headers.get::<gst::Structure>("response-headers").ok()?;
+    let mut headers = headers.iter();
+    let (_, value) = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-type"))?;
+    Some(value.get::<String>().ok()?.to_ascii_lowercase())
+}
+
+/// Whether an answer that begins with `bytes` is text: a page, or an error of a camera.
+fn is_text(bytes: &[u8]) -> bool {
+    let is_shown = |byte: &u8| !byte.is_ascii_control() || byte.is_ascii_whitespace();
+    std::str::from_utf8(bytes).is_ok() && bytes.iter().all(is_shown)
 }
 
 /// Whether an answer that begins with `bytes` has JPEG images: one, many, or parts with a boundary or a header before each.

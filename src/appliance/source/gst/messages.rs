@@ -52,11 +52,7 @@ impl MissingPlugin {
             );
         }
         if self.media_type.starts_with("text/") {
-            return SourceError::Refused(format!(
-                "this is text ({}), not video: a page, or what a camera answers without a log-in; check the path in the uri, user and \
-                 password",
-                self.media_type
-            ));
+            return text_instead_of_video(&self.media_type);
         }
         if self.caps.as_deref().is_some_and(has_decoder) {
             return SourceError::Undecodable {
@@ -70,6 +66,14 @@ impl MissingPlugin {
             caps: self.media_type,
         }
     }
+}
+
+/// The error of a server that sends text of this kind, which may be empty.
+pub(super) fn text_instead_of_video(kind: &str) -> SourceError {
+    let kind = if kind.is_empty() { "of no kind" } else { kind };
+    SourceError::Refused(format!(
+        "this is text ({kind}), not video: a page, or what a camera answers without a log-in; check the path in the uri, user and password"
+    ))
 }
 
 /// The error to report: a missing plug-in explains more than the element that failed because of it.
@@ -159,6 +163,71 @@ pub(super) fn lacks_authentication(message: &gst::message::Error) -> bool {
     let is_told =
         |debug: gst::glib::GString| debug.contains("No supported authentication protocol");
     message.debug().is_some_and(is_told)
+}
+
+/// Files of a playlist that the server has refused in a row.
+#[derive(Default)]
+pub(super) struct RefusedFiles {
+    count: u32,
+    /// Of the last one.
+    status: u32,
+    address: String,
+}
+
+impl RefusedFiles {
+    /// Refusals in a row after which there is nothing to wait for: elements for playlists ask for the files of a live one without a limit.
+    const MAX: u32 = 5;
+
+    /// Counts an answer to an element that fetches such files, which reports its headers.
+    pub(super) fn note(&mut self, message: &gst::MessageRef) {
+        let headers = message
+            .structure()
+            .filter(|structure| structure.name() == "http-headers");
+        let answer = headers.and_then(|headers| {
+            let status = headers.get::<u32>("http-status-code").ok()?;
+            Some((status, headers.get::<String>("uri").ok()?))
+        });
+        match answer {
+            Some((status @ 400.., address)) => {
+                let count = self.count + 1;
+                *self = Self {
+                    count,
+                    status,
+                    address,
+                };
+            }
+            Some((200..=299, _)) => *self = Self::default(),
+            _ => {}
+        }
+    }
+
+    pub(super) fn are_all(&self) -> bool {
+        self.count >= Self::MAX
+    }
+
+    /// What to say of them, if there are any.
+    pub(super) fn error(&self) -> Option<SourceError> {
+        let Self { count, status, .. } = self;
+        let address = without_secrets(self.address.clone());
+        let message = match count {
+            0 => return None,
+            1 => format!("the server answers {status} to a file of the playlist, {address}"),
+            _ => format!(
+                "the server answers {status} to each of the last {count} files of the playlist, at last {address}"
+            ),
+        };
+        let element = "playlist".to_owned();
+        Some(match status {
+            401 | 403 => SourceError::AccessRefused { element, message },
+            _ => SourceError::Element {
+                element,
+                message,
+                hint: Some(
+                    "check the program that writes the playlist: it may have stopped, or remove files that it still lists",
+                ),
+            },
+        })
+    }
 }
 
 /// Whether an answer, whose headers `souphttpsrc` reports, asks for Digest with SHA-256 and offers nothing that libsoup knows.

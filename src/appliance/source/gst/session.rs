@@ -25,7 +25,8 @@ use super::dot;
 use super::flush_guard::FlushGuard;
 use super::http::HTTP;
 use super::messages::{
-    MissingPlugin, asks_for_sha256, element_error, has_status, lacks_authentication, missing_plugin,
+    MissingPlugin, RefusedFiles, asks_for_sha256, element_error, has_status, lacks_authentication,
+    missing_plugin,
 };
 use super::push_tracer::WatchGuard;
 use super::rtsp_relay::GetParameter;
@@ -85,6 +86,7 @@ pub(super) fn run(
         is_over: false,
         missing: None,
         is_sha256: false,
+        refused_files: RefusedFiles::default(),
         dots_done: context.dot.requests.load(Ordering::Relaxed),
         watched: Vec::new(),
         is_connecting: false,
@@ -128,6 +130,7 @@ struct Session<'a> {
     missing: Option<MissingPlugin>,
     /// A server over HTTP takes Digest with SHA-256 alone.
     is_sha256: bool,
+    refused_files: RefusedFiles,
     dots_done: u64,
     /// Elements whose times are recorded.
     watched: Vec<WatchGuard>,
@@ -218,6 +221,9 @@ impl Session<'_> {
             if idle >= timeout {
                 self.dump("stall");
                 if let Some(error) = self.launch_error() {
+                    return Err(error);
+                }
+                if let Some(error) = self.refused_files.error().or_else(|| self.text_error()) {
                     return Err(error);
                 }
                 if let Some(error) = self.silence(idle).filter(|_| !announced) {
@@ -381,6 +387,9 @@ impl Session<'_> {
                             .to_owned(),
                     });
                 }
+                if let Some(error) = self.text_error() {
+                    return Err(error);
+                }
                 if let Some(error) = self.http_error(error) {
                     return Err(error);
                 }
@@ -421,6 +430,14 @@ impl Session<'_> {
                     self.missing = Some(missing);
                 }
                 self.is_sha256 |= asks_for_sha256(message);
+                if message.src().is_some_and(|element| element.name() != HTTP) {
+                    self.refused_files.note(message);
+                }
+                if self.refused_files.are_all()
+                    && let Some(error) = self.refused_files.error()
+                {
+                    return Err(error);
+                }
                 Ok(None)
             }
             gst::MessageView::StateChanged(change) => {
@@ -434,6 +451,13 @@ impl Session<'_> {
             }
             _ => Ok(None),
         }
+    }
+
+    /// The error of a server over HTTP that sends text in place of video.
+    fn text_error(&self) -> Option<SourceError> {
+        let http = self.built.http.as_ref()?;
+        http.text_error()
+            .filter(|_| self.built.stall_monitor.frames() == 0)
     }
 
     /// Why the server of an HTTP source cannot be spoken to, which GStreamer does not say.
