@@ -192,6 +192,17 @@ pub(super) fn queries_are_read() -> Vec<Export> {
         };
         transformer(net, 100, &none, &encode).and("> logits 1 100 1+C\n> boxes 1 100 4")
     };
+    // What transformers gives behind logits and boxes: features of the queries, of the maps, and the choice among the cells.
+    let features = "2949 = Identity logits
+        2950 = Identity boxes
+        2902 = ConstantOfShape [1,300,64]
+        2948 = ConstantOfShape [1,2,300,3]
+        452 = ConstantOfShape [1,64,6,8]
+        2136 = Identity logits
+        2116 = Identity boxes
+        2075 = ConstantOfShape [1,N,3]
+        2087 = ConstantOfShape [1,N,4]
+        > 2902 1 300 64\n> 2948 1 2 300 3\n> 452 1 64 6 8\n> 2136 1 300 3\n> 2116 1 300 4\n> 2075 1 N 3\n> 2087 1 N 4";
     let authors = || P5.net(3).named().input("orig_target_sizes@7 1 2");
     let deimv2 = authors().weight("model.backbone.dinov3.norm.weight");
     // The best class of each query.
@@ -209,6 +220,7 @@ pub(super) fn queries_are_read() -> Vec<Export> {
         row("RT-DETR by Ultralytics, 3 classes", joined(P5.net(3).ultralytics("detect")), read),
         row("RT-DETR by transformers", sigmoid(80, 80, ["logits", "boxes"]), read),
         row("RT-DETR by transformers, all axes open", sigmoid(3, 3, ["logits", "boxes"]).open(), read),
+        row("RT-DETR by transformers, all outputs", sigmoid(3, 3, ["2949", "2950"]).and(features), read),
         row("D-FINE by transformers, 3 classes", sigmoid(3, 3, ["logits", "boxes"]), read),
         row("RT-DETR and D-FINE by their authors", top_300(authors(), ranked), read),
         row("DEIMv2 with DINOv3", top_300(deimv2, ranked), imagenet),

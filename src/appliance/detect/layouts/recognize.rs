@@ -726,7 +726,7 @@ impl<'a> Output<'a> {
 }
 
 /// Divides the outputs into those that may be boxes and those that are not: by name; maps beside a matrix, which are masks or a head
-/// before its decoding; and sums of the scores, which some exports have beside them.
+/// before its decoding; sums of the scores, which some exports have beside them; and what a transformer has behind its boxes.
 fn without_further(list: Vec<Output<'_>>) -> (Vec<Output<'_>>, Vec<Output<'_>>) {
     let has_matrix = list.iter().any(|output| output.axes.len() == 2);
     let has_channels = |output: &Output<'_>| matches!(output.axes.as_slice(), [Some(channels), _, _] if *channels > 1);
@@ -743,7 +743,29 @@ fn without_further(list: Vec<Output<'_>>) -> (Vec<Output<'_>>, Vec<Output<'_>>) 
     if list.iter().all(is_further) {
         return (list, Vec::new());
     }
-    list.into_iter().partition(|output| !is_further(output))
+    let (mut list, mut further): (Vec<_>, Vec<_>) =
+        list.into_iter().partition(|output| !is_further(output));
+    if begins_with_queries(&list) {
+        further.extend(list.drain(2..));
+    }
+    (list, further)
+}
+
+/// Narrowest features of a query.
+const MIN_FEATURES: u64 = 32;
+
+/// Whether the list begins with logits and boxes of queries and goes on with features of them, as do the outputs of a network of
+/// transformers that is exported without a choice among them.
+fn begins_with_queries(list: &[Output<'_>]) -> bool {
+    let [logits, boxes, rest @ ..] = list else {
+        return false;
+    };
+    let is_feature = |output: &Output<'_>| matches!(output.axes.as_slice(), [_, Some(width)] if output.is_float() && *width >= MIN_FEATURES);
+    let [Some(rows), Some(_)] = *logits.axes.as_slice() else {
+        return false;
+    };
+    let is_short = rows <= MAX_OBJECTS && boxes.axes.first() == Some(&Some(rows));
+    is_short && logits.is_float() && boxes.is_boxes() && rest.iter().any(is_feature)
 }
 
 /// One output of a kind.
