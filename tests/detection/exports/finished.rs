@@ -231,6 +231,7 @@ pub(super) fn queries_are_read() -> Vec<Export> {
         row("RF-DETR, 3 classes", sigmoid(3, 4, ["labels", "dets"]), imagenet),
         row("DETR, with no object", softmax(P5.net(91)), imagenet),
         row("DETR, with no object, 3 classes", softmax(P5.net(3).named()), imagenet),
+        row("DETR by transformers, 3 classes without names", softmax(P5.net(3)), imagenet),
     ];
     rows
 }

@@ -144,51 +144,40 @@ fn joined(outputs: &Outputs<'_>) -> Option<Recognized> {
 
 /// Numbers of classes of networks that use COCO's own numbers of categories, 1 to 90, so that some have no object.
 const COCO_NUMBERS: u64 = 91;
-/// Queries of DETR itself, whose scores need a softmax; its successors have 300 or more and use sigmoids.
-const DETR_QUERIES: u64 = 100;
+/// Queries of DETR's successors, which use sigmoids; DETR, YOLOS and Table Transformer have fewer and need a softmax.
+const SUCCESSORS_QUERIES: u64 = 300;
 
 /// Scores and boxes. RF-DETR names them `labels` and `dets`; it and DETR take images by ImageNet's mean and deviation, while
 /// RT-DETR and D-FINE take 0 to 1.
 ///
 /// RF-DETR has one score more than a network's own classes, the last of which is never an object; the published networks have
 /// COCO's numbers instead. Its documentation says so, and that only the names distinguish the tensors where both have four columns.
-fn queries(outputs: &Outputs<'_>) -> Option<Recognized> {
+fn queries(outputs: &Outputs<'_>) -> Vec<Recognized> {
     let pairs = outputs.pairs();
-    let pair = pairs.iter().find(|pair| {
+    let found = pairs.iter().find(|pair| {
         !pair.has_three_per_cell
             && !pair.is_dense
             && pair.rows.is_none_or(|rows| rows <= MAX_OBJECTS)
-    })?;
+    });
+    let Some(pair) = found else {
+        return Vec::new();
+    };
     let (columns, noted) = (pair.columns, outputs.noted_classes());
     let is_rf_detr = pair.boxes.name == "dets" && pair.scores.name == "labels";
-    let is_counted = pair.rows == Some(DETR_QUERIES) || columns == COCO_NUMBERS + 1;
-    let is_detr = is_counted && !is_rf_detr;
-    let has_rest = match noted {
-        0 => columns != COCO_NUMBERS && is_rf_detr || columns == COCO_NUMBERS + 1,
-        noted => columns == noted + 1,
-    };
+    let are_few = pair.rows.is_some_and(|rows| rows < SUCCESSORS_QUERIES)
+        && !outputs.has_weight(SCORE_WEIGHT);
+    let is_detr = (are_few || columns == COCO_NUMBERS + 1) && !is_rf_detr;
     let are_logits = match pair.scores.made_by {
         Some(operator) => !["Sigmoid", "Softmax"].contains(&operator),
         None => is_rf_detr || pair.scores.name.contains("logit"),
     };
-    let (activation, why) = match (are_logits, is_detr && has_rest) {
-        (true, true) => ("softmax", "queries, whose softmax is missing"),
-        (true, false) => ("sigmoid", "queries, whose sigmoid is missing"),
-        (false, _) => ("none", "queries"),
+    // Without a noted number of classes, the last score of DETR may be that of a class, too: then the labels decide.
+    let rests = match noted {
+        0 if columns == COCO_NUMBERS + 1 => &[true][..],
+        0 if is_rf_detr => &[columns != COCO_NUMBERS],
+        0 if is_detr && are_logits => &[true, false],
+        noted => &[columns == noted + 1],
     };
-    let rest = match has_rest {
-        true => "; the last score is of no object",
-        false => "",
-    };
-    let classes = columns - u64::from(has_rest);
-    let certainty = match classes {
-        0 => return None,
-        // Without a noted number of classes, a last score that is of no object looks like that of a class.
-        _ if is_detr && !has_rest && noted == 0 => Certainty::Possible,
-        _ => Certainty::Likely,
-    };
-    let mut parameters = vec![("activation", activation.to_owned())];
-    parameters.extend(has_rest.then(|| ("no_object", "true".to_owned())));
     let is_successor = outputs.has_weight(CLASS_WEIGHT) && !outputs.has_weight(SCORE_WEIGHT);
     let origin = match (is_rf_detr, is_detr || columns.abs_diff(COCO_NUMBERS) <= 1) {
         (true, _) => ("RF-DETR", IMAGENET),
@@ -197,11 +186,31 @@ fn queries(outputs: &Outputs<'_>) -> Option<Recognized> {
         (false, false) if outputs.has_weight(DINOV3_WEIGHT) => DEIMV2,
         (false, false) => AUTHORS,
     };
-    Some(Recognized {
-        parameters,
-        origin: Some(origin),
-        ..pair.recognized(outputs, certainty, classes, &format!("{why}{rest}"))
-    })
+    let read = |has_rest: &bool| {
+        let (activation, why) = match (are_logits, is_detr && *has_rest) {
+            (true, true) => ("softmax", "queries, whose softmax is missing"),
+            (true, false) => ("sigmoid", "queries, whose sigmoid is missing"),
+            (false, _) => ("none", "queries"),
+        };
+        let rest = match has_rest {
+            true => "; the last score is of no object",
+            false => "",
+        };
+        let classes = columns - u64::from(*has_rest);
+        let certainty = match classes {
+            0 => return None,
+            _ if is_detr && noted == 0 && columns != COCO_NUMBERS + 1 => Certainty::Possible,
+            _ => Certainty::Likely,
+        };
+        let mut parameters = vec![("activation", activation.to_owned())];
+        parameters.extend(has_rest.then(|| ("no_object", "true".to_owned())));
+        Some(Recognized {
+            parameters,
+            origin: Some(origin),
+            ..pair.recognized(outputs, certainty, classes, &format!("{why}{rest}"))
+        })
+    };
+    rests.iter().filter_map(read).collect()
 }
 
 impl OutputLayout for DetrParameters {
@@ -583,7 +592,8 @@ mod tests {
             ("scores", 80, "boxes", 300, 0, (likely, 80, none), rt),
             ("logits/Add", 92, "pred_boxes", 100, 0, (likely, 91, softmax), first),
             ("logits/Add", 6, "pred_boxes", 100, 5, (likely, 5, softmax), first),
-            ("logits/Add", 6, "pred_boxes", 100, 0, (possible, 6, sigmoid), first),
+            ("logits/Add", 7, "pred_boxes", 125, 0, (possible, 6, softmax), first),
+            ("logits/Add", 6, "pred_boxes", 100, 0, (possible, 5, softmax), first),
         ];
         for (scores, columns, boxes, queries, names, wanted, networks) in cases {
             let (of_scores, of_boxes) = ([1, queries, columns], [1, queries, 4]);
@@ -591,8 +601,16 @@ mod tests {
             let outputs = [(boxes, &of_boxes[..]), (scores, &of_scores[..]), masks];
             for outputs in [outputs, [outputs[1], outputs[0], outputs[2]]] {
                 let network = network(&outputs, &["Softmax"], names);
-                guesses(&network, "detr", &[wanted]);
-                assert_eq!(origins(&network, "detr"), [(wanted.0, networks)]);
+                // The last score of a few queries may be that of a class, too.
+                let mut wanted = vec![wanted];
+                wanted.extend((wanted[0].0 == possible).then_some((
+                    possible,
+                    columns as usize,
+                    sigmoid,
+                )));
+                guesses(&network, "detr", &wanted);
+                let from: Vec<_> = wanted.iter().map(|guess| (guess.0, networks)).collect();
+                assert_eq!(origins(&network, "detr"), from);
                 let scores = scores.split('/').next().expect("a name");
                 assert_eq!(tensors(&network, "detr"), [[boxes], [scores]]);
             }
