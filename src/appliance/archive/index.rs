@@ -116,7 +116,7 @@ impl Index {
         if version != VERSION {
             return Err(none());
         }
-        index.add_totals()?;
+        index.add_missing()?;
         Ok(index)
     }
 
@@ -309,10 +309,28 @@ impl Index {
         run().map_err(|source| self.error(source))
     }
 
+    /// What SQLite does for a statement.
+    #[cfg(test)]
+    pub(crate) fn plan(&self, sql: &str) -> String {
+        let plan = self
+            .connection
+            .prepare(&format!("EXPLAIN QUERY PLAN {sql}"));
+        let mut plan = plan.expect("a statement");
+        let values = vec![1; plan.parameter_count()];
+        let steps = plan.query_map(rusqlite::params_from_iter(values), |row| row.get(3));
+        let steps: Vec<String> = steps.and_then(Iterator::collect).expect("a plan");
+        steps.join("; ")
+    }
+
     pub(crate) fn list(&self, query: &Query) -> Result<Vec<Item>, ArchiveError> {
-        let (condition, values) = query.condition();
+        let (ids, values) = query.ids();
         let limit = query.effective_limit();
-        self.select(&condition, &values, "from_us DESC, id DESC", limit)
+        self.select(
+            &format!("id IN ({ids})"),
+            &values,
+            "from_us DESC, id DESC",
+            limit,
+        )
     }
 }
 

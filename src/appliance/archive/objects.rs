@@ -12,6 +12,7 @@ use super::archive::Archive;
 use super::error::ArchiveError;
 use super::index::{COLUMNS, Index, from_micros, item, json, micros};
 use super::item::Item;
+use super::query::{HAS_ZONE, MAY_HAVE_ZONE};
 
 /// Most rows on a device, some 1 kB each, and in memory; the oldest leave.
 pub(super) const MAX_OBJECTS: usize = 200_000;
@@ -24,7 +25,7 @@ const MAX_PENDING: usize = 2000;
 const MAX_LISTED: usize = 1000;
 
 /// Longest piece of continuous recording, and longest clip: what begins earlier does not reach into a span.
-const LONGEST_FILE_US: i64 = 6 * 3_600_000_000;
+pub(super) const LONGEST_FILE_US: i64 = 6 * 3_600_000_000;
 
 /// Pieces of video of one source that are this near are one span.
 const NEAR_US: i64 = 2_000_000;
@@ -38,9 +39,6 @@ pub(super) const TABLES: &str = "
     );
     CREATE TABLE IF NOT EXISTS object_details (id TEXT PRIMARY KEY, details TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS object_files (track TEXT NOT NULL, item TEXT NOT NULL, PRIMARY KEY (track, item)) WITHOUT ROWID;
-    CREATE INDEX IF NOT EXISTS objects_by_time ON objects (from_us, id, source);
-    CREATE INDEX IF NOT EXISTS objects_by_source ON objects (source, from_us, id);
-    CREATE INDEX IF NOT EXISTS objects_by_label ON objects (label, from_us, id);
     CREATE INDEX IF NOT EXISTS video_by_time ON items (from_us, source, to_us, state) WHERE kind <> 'snapshot';
     CREATE TRIGGER IF NOT EXISTS file_added AFTER INSERT ON items WHEN NEW.kind <> 'continuous' BEGIN
         INSERT OR IGNORE INTO object_files SELECT value, NEW.id FROM json_each(NEW.tracks);
@@ -66,6 +64,19 @@ pub(super) const TABLES: &str = "
     CREATE TRIGGER IF NOT EXISTS object_forgotten AFTER DELETE ON objects BEGIN
         DELETE FROM object_details WHERE id = OLD.id;
     END;
+";
+
+/// Indexes of the lists, with all that a list may be narrowed down by, in place of those of an earlier version. The rows of files and
+/// objects are long, and a list that finds little would read them all.
+const LISTS: &str = "
+    DROP INDEX IF EXISTS by_time;
+    DROP INDEX IF EXISTS objects_by_time;
+    DROP INDEX IF EXISTS objects_by_source;
+    DROP INDEX IF EXISTS objects_by_label;
+    CREATE INDEX files_listed ON items (from_us, id, bytes, source, kind, label, state, to_us, zones);
+    CREATE INDEX objects_listed ON objects (from_us, id, source, label, reviewed, zones);
+    CREATE INDEX objects_listed_by_source ON objects (source, from_us, id, label, reviewed, zones);
+    CREATE INDEX objects_listed_by_label ON objects (label, from_us, id, source, reviewed, zones);
 ";
 
 /// Fills the tables from the files of an index that an earlier version made.
@@ -209,10 +220,11 @@ impl Archive {
         self.write_noted()?;
         self.with_index(|index| {
             Ok(Facets {
-                sources: index.texts("SELECT DISTINCT source FROM objects ORDER BY 1")?,
-                labels: index.texts("SELECT DISTINCT label FROM objects WHERE label IS NOT NULL ORDER BY 1")?,
+                sources: index.values_of("source")?,
+                labels: index.values_of("label")?,
+                // Few lists of zones differ.
                 zones: index.texts(
-                    "SELECT DISTINCT value FROM objects, json_each(zones) WHERE zones <> '[]' ORDER BY 1",
+                    "SELECT DISTINCT value FROM (SELECT DISTINCT zones FROM objects), json_each(zones) ORDER BY 1",
                 )?,
             })
         })
@@ -267,7 +279,8 @@ impl Archive {
 impl Index {
     /// Makes the tables of the objects where they are missing.
     pub(super) fn add_objects(&self) -> Result<(), ArchiveError> {
-        self.add("objects", &format!("{TABLES} {FILL}"))
+        self.add("objects", &format!("{TABLES} {FILL}"))?;
+        self.add("files_listed", LISTS)
     }
 
     /// Does `work` in one change of the index, all or nothing.
@@ -329,12 +342,11 @@ impl Index {
     }
 
     fn objects(&self, query: &ObjectQuery) -> Result<Vec<Object>, ArchiveError> {
-        let (condition, values) = query.condition();
-        let limit = query.limit.min(MAX_LISTED);
+        let (ids, values) = query.ids();
         let sql = format!(
             "SELECT objects.id, source, label, from_us, to_us, score, zones, reviewed, coalesce(details, '') \
              FROM objects LEFT JOIN object_details ON object_details.id = objects.id \
-             WHERE {condition} ORDER BY from_us DESC, objects.id DESC LIMIT {limit}"
+             WHERE objects.id IN ({ids}) ORDER BY from_us DESC, objects.id DESC"
         );
         let run = || -> rusqlite::Result<Vec<Object>> {
             let mut statement = self.connection.prepare(&sql)?;
@@ -378,6 +390,15 @@ impl Index {
         run().map_err(|source| self.error(source))
     }
 
+    /// The values of a column that an index begins with: one step in the index for each, where DISTINCT reads all of it.
+    fn values_of(&self, column: &str) -> Result<Vec<String>, ArchiveError> {
+        self.texts(&format!(
+            "WITH RECURSIVE known (value) AS (SELECT min({column}) FROM objects UNION ALL \
+             SELECT (SELECT min({column}) FROM objects WHERE {column} > value) FROM known WHERE value IS NOT NULL) \
+             SELECT value FROM known WHERE value IS NOT NULL"
+        ))
+    }
+
     fn activity(
         &self,
         from: i64,
@@ -387,13 +408,22 @@ impl Index {
         let part = ((to - from) / i64::from(parts)).max(1);
         let run = || -> rusqlite::Result<BTreeMap<String, Activity>> {
             let mut found: BTreeMap<String, Activity> = BTreeMap::new();
-            let sql = "SELECT source, (from_us - ?1) / ?3, count(*) FROM objects \
-                       WHERE from_us >= ?1 AND from_us < ?2 GROUP BY 1, 2 ORDER BY 1, 2";
+            // Counted here, in the order of the index: SQLite would sort all of them.
+            let sql = "SELECT source, (from_us - ?1) / ?3 FROM objects \
+                       WHERE from_us >= ?1 AND from_us < ?2 ORDER BY from_us";
             let mut statement = self.connection.prepare(sql)?;
             let mut rows = statement.query([from, to, part])?;
             while let Some(row) = rows.next()? {
-                let activity = found.entry(row.get(0)?).or_default();
-                activity.objects.push((row.get(1)?, row.get(2)?));
+                let (source, part) = (row.get_ref(0)?.as_str()?, row.get(1)?);
+                if !found.contains_key(source) {
+                    found.insert(source.to_owned(), Activity::default());
+                }
+                let objects = found.get_mut(source).map(|activity| &mut activity.objects);
+                let objects = objects.expect("it was inserted");
+                match objects.last_mut() {
+                    Some((last, count)) if *last == part => *count += 1,
+                    _ => objects.push((part, 1)),
+                }
             }
             // The kind as in the condition of `video_by_time`, whose rows are few beside those of pictures.
             let sql = "SELECT source, from_us, to_us FROM items WHERE kind <> 'snapshot' AND from_us >= ?1 \
@@ -420,8 +450,8 @@ impl Index {
 }
 
 impl ObjectQuery {
-    /// The condition of SQL and its values.
-    fn condition(&self) -> (String, Vec<Value>) {
+    /// The statement that finds the ids, and its values. Its indexes have all that it asks for: the rows that are left out are not read.
+    pub(super) fn ids(&self) -> (String, Vec<Value>) {
         let mut terms = vec!["1"];
         let mut values: Vec<Value> = Vec::new();
         let mut add = |term, value: Value| {
@@ -429,7 +459,7 @@ impl ObjectQuery {
             values.push(value);
         };
         if let Some(id) = &self.id {
-            add("objects.id = ?", id.clone().into());
+            add("id = ?", id.clone().into());
         }
         if let Some(source) = &self.source {
             add("source = ?", source.clone().into());
@@ -438,8 +468,8 @@ impl ObjectQuery {
             add("label = ?", label.clone().into());
         }
         if let Some(zone) = &self.zone {
-            let term = "EXISTS (SELECT 1 FROM json_each(zones) WHERE value = ?)";
-            add(term, zone.clone().into());
+            add(MAY_HAVE_ZONE, json(zone).into());
+            add(HAS_ZONE, zone.clone().into());
         }
         if let Some(from) = self.from {
             add("from_us >= ?", micros(from).into());
@@ -448,13 +478,18 @@ impl ObjectQuery {
             add("from_us < ?", micros(to).into());
         }
         if let Some(before) = &self.before {
-            let term = "(from_us, objects.id) < (SELECT from_us, id FROM objects WHERE id = ?)";
+            let term = "(from_us, id) < (SELECT from_us, id FROM objects WHERE id = ?)";
             add(term, before.clone().into());
         }
         if self.is_new {
             terms.push("reviewed = 0");
         }
-        (terms.join(" AND "), values)
+        let ids = format!(
+            "SELECT id FROM objects WHERE {} ORDER BY from_us DESC, id DESC LIMIT {}",
+            terms.join(" AND "),
+            self.limit.min(MAX_LISTED)
+        );
+        (ids, values)
     }
 }
 
