@@ -97,7 +97,8 @@ pub use record::{
 pub use redact::{redact, redact_parameters};
 pub use reference::{append_lists, configuration_page, escape_markdown, heading_slug};
 pub use rule_edit::{
-    EditedRule, FileRules, RuleEditError, add_sources, edit_rules, rules_of_file, rules_yaml,
+    EditedRule, FileRules, RuleEditError, WrittenRules, add_sources, edit_rules, rules_of_file,
+    rules_yaml,
 };
 pub use schedule::NamedSchedule;
 pub use schema::{DefaultValue, KeySpec, Unit, ValueType};

@@ -28,11 +28,14 @@ pub struct EditedRule {
 /// Sections of a source, such as `zones`, with all of their rules; `stationary` has one or none. Other sections stay as they are.
 pub type EditedSections = [(&'static str, Vec<EditedRule>)];
 
-/// What a file says of the rules of a source, and what they may refer to.
+/// The rules of each section of a source, as they are written; `stationary` as a list of one.
+pub type WrittenRules = HashMap<&'static str, Vec<Value>>;
+
+/// What a file says of the rules of its sources, and what they may refer to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FileRules {
-    /// The rules of each section, as they are written; `stationary` as a list of one.
-    pub sections: HashMap<&'static str, Vec<Value>>,
+    /// By the names of the sources.
+    pub sources: HashMap<String, WrittenRules>,
     /// The names of `schedules`.
     pub schedules: Vec<String>,
     /// The labels of each group of `detector.groups`.
@@ -52,31 +55,36 @@ pub enum RuleEditError {
     Form { reason: String },
 }
 
-/// The rules of `source` in the text of a configuration.
+/// The rules in the text of a configuration.
 #[must_use]
-pub fn rules_of_file(label: &str, text: &str, source: &str) -> FileRules {
-    let Ok(document) = Document::parse(label, text) else {
+pub fn rules_of_file(text: &str) -> FileRules {
+    let Ok(document) = Document::parse("", text) else {
         return FileRules::default();
     };
     let root = document.located();
-    let source = source_of(root, source);
-    let sections = SECTIONS.map(|key| (key, section_json(source, key)));
+    let written = |source: &&Spanned| {
+        let sections = SECTIONS.map(|key| (key, section_json(Some(source), key)));
+        (name_of(source).to_owned(), sections.into_iter().collect())
+    };
+    let sources = items_of(entry(root, "sources"));
     let schedules = entry(root, "schedules").map(entries_of);
     let schedules = schedules.unwrap_or_default().iter();
     let groups = entry(root, "detector").and_then(|detector| entry(detector, "groups"));
     FileRules {
         groups: groups.map_or(Value::Null, |groups| json_of(&groups.value)),
-        sections: sections.into_iter().collect(),
+        sources: sources.iter().map(written).collect(),
         schedules: schedules.map(|entry| entry.key.clone()).collect(),
     }
 }
 
-/// The sections as they stand in a configuration, below the keys of a source, with the keys that the file has beyond the changed ones.
+/// The sections as they stand in a configuration, below the keys of a source.
 #[must_use]
-pub fn rules_yaml(label: &str, text: &str, source: &str, sections: &EditedSections) -> String {
-    let document = Document::parse(label, text).ok();
-    let root = document.as_ref().map(Document::located);
-    let source = root.and_then(|root| source_of(root, source));
+pub fn rules_yaml(sections: &EditedSections) -> String {
+    yaml_of(None, sections)
+}
+
+/// The same with the keys that the source of a file has beyond the changed ones.
+fn yaml_of(source: Option<&Spanned>, sections: &EditedSections) -> String {
     let mut text = String::new();
     for (key, rules) in sections.iter().filter(|(_, rules)| !rules.is_empty()) {
         let items = items_of(source.and_then(|source| entry(source, key)));
@@ -85,31 +93,44 @@ pub fn rules_yaml(label: &str, text: &str, source: &str, sections: &EditedSectio
     text
 }
 
-/// The text of a configuration with other rules of `source`. Keys that are as before keep their lines with their comments. `label`
-/// names the file in problems.
+/// The text of a configuration with other rules of `source`, behind these rules as [`rules_yaml`] has them, with the keys that the file
+/// has beyond the changed ones. Keys that are as before keep their lines with their comments. `label` names the file in problems.
 ///
 /// # Errors
-/// The rules or the file have problems, or the file is not written in a form that can be changed.
+/// Of the text: the rules or the file have problems, or the file is not written in a form that can be changed.
 pub fn edit_rules(
     label: &str,
     text: &str,
     source: &str,
     sections: &EditedSections,
+) -> (String, Result<String, RuleEditError>) {
+    match Document::parse(label, text) {
+        Ok(document) => {
+            let yaml = yaml_of(source_of(document.located(), source), sections);
+            (yaml, edited(label, text, &document, source, sections))
+        }
+        Err(error) => (rules_yaml(sections), Err(problems(error))),
+    }
+}
+
+fn edited(
+    label: &str,
+    text: &str,
+    document: &Document,
+    source: &str,
+    sections: &EditedSections,
 ) -> Result<String, RuleEditError> {
-    let before = Config::from_str(label, text).map_err(problems)?;
+    let before = Config::from_document(document.clone()).map_err(problems)?;
     let index = before.sources.iter().position(|known| known.name == source);
     let index = index.ok_or_else(|| form(&format!("the file has no source named {source}")))?;
-    let document = Document::parse(label, text).map_err(problems)?;
     let mut edit = Edit::of(document.located(), index, text)?;
     for (key, rules) in sections {
         edit.set(key, rules)?;
     }
     let edited = edit.finish();
-    let after = Config::from_str(label, &edited).map_err(problems)?;
-    let trees = [document, Document::parse(label, &edited).map_err(problems)?];
-    let [old, new] = trees
-        .each_ref()
-        .map(|tree| source_of(tree.located(), source));
+    let new = Document::parse(label, &edited).map_err(problems)?;
+    let after = Config::from_document(new.clone()).map_err(problems)?;
+    let [old, new] = [document, &new].map(|tree| source_of(tree.located(), source));
     match is_kept(&before, &after, index) && has_sections(old, new, sections) {
         true => Ok(edited),
         false => Err(form("the file would not mean what was drawn")),
@@ -125,8 +146,8 @@ pub fn add_sources(label: &str, text: &str, added: &str) -> Result<String, RuleE
     let form = |what: &str| RuleEditError::Form {
         reason: format!("{what}; paste the sources into the file"),
     };
-    let before = Config::from_str(label, text).map_err(problems)?;
     let document = Document::parse(label, text).map_err(problems)?;
+    let before = Config::from_document(document.clone()).map_err(problems)?;
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let YamlValue::Map(keys) = &document.located().value else {
         return Err(form("the file is not a map of keys"));

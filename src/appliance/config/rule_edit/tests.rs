@@ -70,7 +70,7 @@ fn edit(
     lines: &[EditedRule],
 ) -> Result<String, RuleEditError> {
     let sections = [("zones", zones.to_vec()), ("lines", lines.to_vec())];
-    edit_rules("f.yaml", file, source, &sections)
+    edit_rules("f.yaml", file, source, &sections).1
 }
 
 #[test]
@@ -262,7 +262,9 @@ fn directions_and_the_rule_of_rest_are_added_changed_and_removed() {
             ("directions", rules(directions)),
             ("stationary", rules(stationary)),
         ];
-        edit_rules("f.yaml", file, "yard", &sections).expect("block style")
+        edit_rules("f.yaml", file, "yard", &sections)
+            .1
+            .expect("block style")
     };
     let out =
         json!({"name": "out", "coordinates": [[0.5, 0.1], [0.5, 0.9]], "tolerance_degrees": 30});
@@ -276,8 +278,11 @@ fn directions_and_the_rule_of_rest_are_added_changed_and_removed() {
         added,
         FILE.replace("    uri: /v.mp4\n", &format!("    uri: /v.mp4\n{section}"))
     );
-    let rules = rules_of_file("f.yaml", &added, "yard");
-    assert_eq!(rules.sections["stationary"][0]["threshold_s"], json!(20));
+    let rules = rules_of_file(&added);
+    assert_eq!(
+        rules.sources["yard"]["stationary"][0]["threshold_s"],
+        json!(20)
+    );
     let changed = set(
         &added,
         vec![out.clone()],
@@ -304,7 +309,7 @@ fn directions_and_the_rule_of_rest_are_added_changed_and_removed() {
 #[test]
 fn yaml_to_paste_is_valid() {
     let sections = [("zones", vec![parking()]), ("lines", vec![crossing()])];
-    let yaml = rules_yaml("f.yaml", FILE, "gate", &sections);
+    let yaml = edit_rules("f.yaml", FILE, "gate", &sections).0;
     assert!(yaml.contains("  loitering_time_s: 60\n"), "{yaml}");
     let indented: String = yaml.lines().map(|line| format!("    {line}\n")).collect();
     let file =

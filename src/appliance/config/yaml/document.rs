@@ -20,7 +20,7 @@ use crate::redact::redact;
 const MAX_BYTES: usize = 1 << 20;
 
 /// A parsed file with the problems found in it so far.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Document {
     label: String,
     root: Spanned,

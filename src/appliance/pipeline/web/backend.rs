@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -57,6 +58,8 @@ pub(super) struct PageBackend {
     cameras: Cameras,
     /// One edit at a time.
     editing: Mutex<()>,
+    /// The rules in the file, as it was when they were read: the page asks for those of each source.
+    written: Mutex<Option<(FileState, Arc<FileRules>)>>,
 }
 
 impl PageBackend {
@@ -96,6 +99,7 @@ impl PageBackend {
             checks: Checks::new(check_command),
             cameras: Cameras::new(finder),
             editing: Mutex::default(),
+            written: Mutex::default(),
         }
     }
 
@@ -162,6 +166,22 @@ impl PageBackend {
         Ok(Some(previous))
     }
 
+    /// The rules in the file; `None`: it cannot be read.
+    fn written_rules(&self) -> Option<Arc<FileRules>> {
+        let path = self.path.as_deref()?;
+        let found = fs::metadata(path).ok()?;
+        let now = (found.modified().ok(), found.ino(), found.len());
+        let mut written = self.written.lock();
+        if let Some((before, rules)) = &*written
+            && *before == now
+        {
+            return Some(Arc::clone(rules));
+        }
+        let rules = Arc::new(rules_of_file(&fs::read_to_string(path).ok()?));
+        *written = Some((now, Arc::clone(&rules)));
+        Some(rules)
+    }
+
     /// What became of an edit, whose lines are `yaml`.
     fn outcome(&self, yaml: String, edited: Result<Option<PathBuf>, EditFailure>) -> RuleOutcome {
         let mut outcome = RuleOutcome {
@@ -186,6 +206,9 @@ impl PageBackend {
         outcome
     }
 }
+
+/// What a file had when it was read: when it was changed, which it is, and its length.
+type FileState = (Option<SystemTime>, u64, u64);
 
 /// Why an edit is not in the file.
 enum EditFailure {
@@ -246,9 +269,8 @@ impl Backend for PageBackend {
         let known = sources.iter().find(|known| known.name == source)?;
         let mut rules = rules_json(&known.rules);
         drop(sources);
-        let read = |path| fs::read_to_string(path).ok();
-        if let Some(text) = self.path.as_deref().and_then(read) {
-            add_from_file(&mut rules, &rules_of_file("", &text, source));
+        if let Some(file) = self.written_rules() {
+            add_from_file(&mut rules, &file, source);
         }
         Some(rules)
     }
@@ -265,11 +287,11 @@ impl Backend for PageBackend {
             .into_iter()
             .filter_map(|(key, rules)| Some((key, edited_rules(rules?))))
             .collect();
-        let mut yaml = rules_yaml("", "", source, &sections);
+        let mut yaml = rules_yaml(&sections);
         let edited = self.edit(edit == RuleEdit::Save, |path, text| {
-            let label = path.display().to_string();
-            yaml = rules_yaml(&label, text, source, &sections);
-            Ok(edit_rules(&label, text, source, &sections)?)
+            let edited;
+            (yaml, edited) = edit_rules(&path.display().to_string(), text, source, &sections);
+            Ok(edited?)
         });
         if let Ok(Some(previous)) = &edited {
             log::info!(source; "rules were changed on the page; the file of before is {}", previous.display());
@@ -384,7 +406,7 @@ fn edited_rule(mut keys: RuleKeys) -> EditedRule {
 }
 
 /// Adds to `rules` what only the file says: its schedules by name, and which zones may overlap.
-fn add_from_file(rules: &mut Value, file: &FileRules) {
+fn add_from_file(rules: &mut Value, file: &FileRules, source: &str) {
     let add = |rule: &mut Value, written: &[Value]| {
         let written = written
             .iter()
@@ -395,7 +417,8 @@ fn add_from_file(rules: &mut Value, file: &FileRules) {
             }
         }
     };
-    for (section, written) in &file.sections {
+    let written = file.sources.get(source).into_iter().flatten();
+    for (section, written) in written {
         match &mut rules[section] {
             Value::Array(rules) => rules.iter_mut().for_each(|rule| add(rule, written)),
             Value::Null => {}
