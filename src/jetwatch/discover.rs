@@ -44,6 +44,9 @@ pub(super) struct DiscoverArgs {
     /// File whose first line is the password.
     #[arg(long, value_name = "FILE", requires = "user")]
     password_file: Option<PathBuf>,
+    /// Cameras at https:// only: PEM file of the authorities to trust, or of the cameras' own certificates. Default: the system's authorities.
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
     /// Time to wait for answers from the network.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "4s")]
     wait: Duration,
@@ -72,7 +75,7 @@ pub(super) fn run(args: &DiscoverArgs) -> anyhow::Result<Exit> {
     telemetry::start_logging(log::LevelFilter::Warn);
     let login = login(args)?;
     let found = found(&args.cameras, args.wait)?;
-    let cameras = ask(found, login.as_ref());
+    let cameras = ask(found, login.as_ref(), args.ca_file.as_deref());
     if args.json {
         println!("{:#}", document(&cameras));
     } else if args.yaml {
@@ -93,6 +96,10 @@ pub(super) fn run(args: &DiscoverArgs) -> anyhow::Result<Exit> {
         eprintln!(
             "Give a user of the cameras: --user NAME, and --password-file FILE or the password at the prompt."
         );
+    }
+    let is_untrusted = |camera: &Asked| matches!(camera.said, Err(OnvifError::Tls { .. }));
+    if args.ca_file.is_none() && cameras.iter().any(is_untrusted) {
+        eprintln!("Give this command that file by --ca-file FILE.");
     }
     if cameras.is_empty() {
         eprintln!(
@@ -118,7 +125,7 @@ pub(super) fn finder() -> CameraFinder {
         });
         let addresses = query.address.as_slice();
         match found(addresses, DEFAULT_WAIT) {
-            Ok(found) => document(&ask(found, login.as_ref())),
+            Ok(found) => document(&ask(found, login.as_ref(), None)),
             Err(error) => json!({ "cameras": [], "error": format!("{error:#}") }),
         }
     })
@@ -156,7 +163,11 @@ fn found(cameras: &[String], wait: Duration) -> anyhow::Result<Vec<(String, Opti
     given.collect()
 }
 
-fn ask(found: Vec<(String, Option<Found>)>, login: Option<&Login>) -> Vec<Asked> {
+fn ask(
+    found: Vec<(String, Option<Found>)>,
+    login: Option<&Login>,
+    ca_file: Option<&Path>,
+) -> Vec<Asked> {
     let mut asked = Vec::with_capacity(found.len());
     let mut left = found.into_iter().peekable();
     while left.peek().is_some() {
@@ -165,7 +176,7 @@ fn ask(found: Vec<(String, Option<Found>)>, login: Option<&Login>) -> Vec<Asked>
                 .by_ref()
                 .take(AT_A_TIME)
                 .map(|(address, announced)| {
-                    scope.spawn(move || describe(address, announced, login))
+                    scope.spawn(move || describe(address, announced, login, ca_file))
                 })
                 .collect();
             asked.extend(
@@ -178,8 +189,13 @@ fn ask(found: Vec<(String, Option<Found>)>, login: Option<&Login>) -> Vec<Asked>
     asked
 }
 
-fn describe(address: String, announced: Option<Found>, login: Option<&Login>) -> Asked {
-    let said = Camera::describe(&address, login);
+fn describe(
+    address: String,
+    announced: Option<Found>,
+    login: Option<&Login>,
+    ca_file: Option<&Path>,
+) -> Asked {
+    let said = Camera::describe(&address, login, ca_file);
     // A person gave a host alone; the camera says where its device service is.
     let is_elsewhere = matches!(
         said,
@@ -189,7 +205,7 @@ fn describe(address: String, announced: Option<Found>, login: Option<&Login>) ->
         && is_elsewhere
         && let Some(found) = announced_by(&address)
     {
-        let said = Camera::describe(&found.address, login);
+        let said = Camera::describe(&found.address, login, ca_file);
         return Asked {
             address: found.address.clone(),
             announced: Some(found),
@@ -299,8 +315,14 @@ fn again(args: &DiscoverArgs) -> String {
     if let Some(user) = &args.user {
         let _ = write!(text, " --user {user}");
     }
-    if let Some(file) = &args.password_file {
-        let _ = write!(text, " --password-file {}", file.display());
+    let files = [
+        ("password-file", &args.password_file),
+        ("ca-file", &args.ca_file),
+    ];
+    for (name, file) in files {
+        if let Some(file) = file {
+            let _ = write!(text, " --{name} {}", file.display());
+        }
     }
     text
 }
@@ -456,6 +478,12 @@ fn sources(
                 .is_some_and(|rate| rate > SUGGESTED_MAX_FPS)
             {
                 let _ = writeln!(text, "  max_fps: {SUGGESTED_MAX_FPS}");
+            }
+            if let Some(file) = &args.ca_file {
+                let file = fs::canonicalize(file).unwrap_or_else(|_| file.clone());
+                // Beside the comment below, which needs it.
+                let comment = if uri.starts_with("rtsps:") { "" } else { "# " };
+                let _ = writeln!(text, "  {comment}ca_file: {}", json!(file));
             }
             if said.has_events {
                 let usual = onvif::device_service(onvif::host(uri));

@@ -2,7 +2,7 @@
 """A camera's ONVIF services, as far as clients ask for streams and motion: a double of the cameras that no test machine has.
 
 Follows ONVIF's Core, Media, Media2 and Event specifications, WS-Security's UsernameToken and RFC 7616, and has the faults that users of
-other clients reported. The argument is JSON: which of these it has. Prints its port, then a line for each request: operation and status.
+other clients reported. The argument is JSON: which of these it has, and `certificate`, a file with its key, for TLS. Prints its port, then a line for each request: operation and status.
 A line of the input is `true` or `false`, what it sees from then on, or `reboot`, after which it knows no subscription.
 """
 import base64
@@ -10,6 +10,7 @@ import calendar
 import hashlib
 import http.server
 import json
+import ssl
 import sys
 import threading
 import time
@@ -275,6 +276,11 @@ class Camera(http.server.BaseHTTPRequestHandler):
 
 
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Camera)
+if "certificate" in options:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(options["certificate"])
+    # The handshake is made by the thread of the connection: who does not trust the certificate ends that connection only.
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
 print(server.server_address[1], flush=True)
 threading.Thread(target=follow_input, daemon=True).start()
 server.serve_forever()

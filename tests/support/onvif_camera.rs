@@ -14,7 +14,8 @@ pub const LOGIN: (&str, &str) = ("admin", "p<&>ss");
 pub struct OnvifCamera {
     child: Child,
     input: ChildStdin,
-    port: String,
+    /// Scheme, where it is not that of HTTP, host and port.
+    address: String,
     requests: mpsc::Receiver<String>,
 }
 
@@ -30,6 +31,7 @@ impl OnvifCamera {
             .expect("/usr/bin/python3 starts");
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
         let port = lines.next().expect("it prints its port").expect("text");
+        let scheme = options.get("certificate").map_or("", |_| "https://");
         let (sender, requests) = mpsc::channel();
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
@@ -39,13 +41,13 @@ impl OnvifCamera {
         Self {
             input: child.stdin.take().expect("stdin is piped"),
             child,
-            port,
+            address: format!("{scheme}127.0.0.1:{port}"),
             requests,
         }
     }
 
-    pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// It sees motion from now on (`true`), or none (`false`), or starts again (`reboot`).

@@ -8,6 +8,7 @@ use std::process::Command;
 use jetwatch_config::Config;
 use serde_json::{Value, json};
 
+use crate::support::http_camera::certificate;
 use crate::support::onvif_camera::{LOGIN, OnvifCamera};
 
 fn text(bytes: &[u8]) -> String {
@@ -196,4 +197,40 @@ fn sources_are_printed_that_the_configuration_takes() {
             .stdout,
     );
     assert_has!(table => "Maker A1 Dome", "subStream", "640×360", &format!("--password-file {file} --yaml, or --add-to FILE"));
+}
+
+#[test]
+fn cameras_over_tls_are_asked_with_the_authorities_that_are_given() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    let own = certificate(folder, "own", "IP:127.0.0.1", None);
+    let camera = OnvifCamera::start(&json!({"certificate": own.with_key, "login": "token"}));
+    let output = camera.discover(&[], Some(LOGIN.1));
+    assert_eq!(output.status.code(), Some(1));
+    assert_has!(text(&output.stderr) => camera.address(), "not trusted (unknown-ca)", "openssl s_client", "--ca-file FILE");
+    let file = own.certificate.display().to_string();
+    let output = camera.discover(&["--ca-file", &file, "--yaml"], Some(LOGIN.1));
+    let sources = text(&output.stdout);
+    assert!(output.status.success(), "{sources}{}", text(&output.stderr));
+    // Both keys go together; the stream has no TLS.
+    let onvif = format!(
+        "# onvif: {{events: motion, address: \"{}/",
+        camera.address()
+    );
+    assert_has!(sources => &format!("# ca_file: \"{file}\""), &onvif);
+    let config = format!(
+        "{}detector: {{model: m}}\n",
+        sources
+            .replace("# onvif", "onvif")
+            .replace("# ca_file", "ca_file")
+    );
+    let config =
+        Config::from_str("f.yaml", &config).unwrap_or_else(|error| panic!("{error}\n{config}"));
+    assert_eq!(
+        config.sources[0].ca_file.as_deref(),
+        Some(&*own.certificate)
+    );
+    let none = folder.join("none.pem").display().to_string();
+    let output = camera.discover(&["--ca-file", &none], Some(LOGIN.1));
+    assert_has!(text(&output.stderr) => "ca_file: cannot use", "none.pem");
 }

@@ -2,20 +2,30 @@
 //! Motion that cameras report by ONVIF, with a double that has what users of other clients reported. What the daemon makes of it is
 //! tested with its clips.
 
+use std::path::Path;
 use std::time::Instant;
 
-use jetwatch_onvif::{Login, MotionState, OnvifError, Subscription, device_service};
+use jetwatch_onvif::{Interrupt, Login, MotionState, OnvifError, Subscription, device_service};
 use serde_json::{Value, json};
 
+use crate::support::http_camera::certificate;
 use crate::support::onvif_camera::{LOGIN, OnvifCamera};
 
 fn open(camera: &OnvifCamera) -> Result<Subscription, OnvifError> {
+    open_with(camera, None, &Interrupt::default())
+}
+
+fn open_with(
+    camera: &OnvifCamera,
+    ca_file: Option<&Path>,
+    interrupt: &Interrupt,
+) -> Result<Subscription, OnvifError> {
     let login = Login {
         user: LOGIN.0.to_owned(),
         password: LOGIN.1.to_owned(),
     };
-    let device = device_service(&camera.address()).expect("an address");
-    Subscription::open(&device, Some(&login))
+    let device = device_service(camera.address()).expect("an address");
+    Subscription::open(&device, Some(&login), ca_file, interrupt)
 }
 
 #[test]
@@ -96,4 +106,57 @@ fn cameras_that_report_no_motion_say_why() {
         .find_map(|_| subscription.pull().err())
         .expect("it is lost");
     assert_has!(lost.to_string() => "PullMessages is refused: no such subscription");
+}
+
+/// The double gives addresses without TLS, as cameras do.
+#[test]
+fn motion_comes_over_tls_with_the_authorities_of_the_source() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder.path();
+    let authority = certificate(folder, "authority", "DNS:authority", None);
+    let signed = certificate(folder, "signed", "IP:127.0.0.1", Some("authority"));
+    let own = certificate(folder, "own", "IP:127.0.0.1", None);
+    let cases = [(&signed, &authority.certificate), (&own, &own.certificate)];
+    for (certificate, trusted) in cases {
+        let mut camera = OnvifCamera::start(
+            &json!({"certificate": certificate.with_key, "login": "digest", "lease_s": 2}),
+        );
+        let untrusted = open(&camera).err().expect("it is not trusted");
+        assert_has!(untrusted.to_string() => camera.address(), "not trusted (unknown-ca)", "set ca_file");
+        let mut subscription =
+            open_with(&camera, Some(trusted), &Interrupt::default()).expect("it subscribes");
+        camera.set("true");
+        let (mut state, mut requests) = (MotionState::default(), Vec::new());
+        while !(state.is_on(Instant::now())
+            && requests
+                .iter()
+                .any(|line: &String| line.contains("Renew 200")))
+        {
+            assert!(requests.len() < 40, "{requests:?}");
+            for message in subscription.pull().expect("it answers") {
+                state.take(message, Instant::now());
+            }
+            requests.extend(camera.requests());
+        }
+        subscription.close();
+        let again = open_with(&camera, Some(trusted), &Interrupt::default());
+        again.expect("its place is free").close();
+    }
+}
+
+/// A stop does not wait for the next message, and frees the place that the subscription has.
+#[test]
+fn pull_that_is_interrupted_leaves_no_subscription() {
+    let camera = OnvifCamera::start(&json!({"login": "digest"}));
+    let interrupt = Interrupt::default();
+    let mut subscription = open_with(&camera, None, &interrupt).expect("it subscribes");
+    // The first message is there already.
+    subscription.pull().expect("it answers");
+    std::thread::scope(|scope| {
+        scope.spawn(|| interrupt.request());
+        // Before or while it waits.
+        assert!(subscription.pull().is_err());
+    });
+    subscription.close();
+    open(&camera).expect("its place is free").close();
 }

@@ -35,7 +35,7 @@ pub struct SourceConfig {
     /// What to open. http: Motion JPEG, still images, HLS, MPEG-TS, FLV; udp, srt: MPEG-TS; images: JPEG and PNG files; synthetic://traffic takes the parameters seed, objects, width, height, fps, frames, shake, realtime.
     #[key(text = URI_FORMS, read = camera_keys::uri)]
     pub uri: SourceUri,
-    /// https:// and rtsps:// only: PEM file of the authorities to trust, or of the camera's own certificate. Those of HLS hold beside the system's, for all sources over https:// without ca_file. Default: the system's authorities.
+    /// https:// and rtsps:// only, in uri or onvif.address: PEM file of the authorities to trust, or of the camera's own certificate. Those of HLS hold beside the system's, for all sources over https:// without ca_file. Default: the system's authorities.
     pub ca_file: Option<PathBuf>,
     /// Start over at the end. Files, and synthetic scenes with `frames`.
     #[key(name = "loop", default = false)]
@@ -236,12 +236,14 @@ fn check_source(map: &Map<'_>) {
 
 /// Only a server that is spoken to over TLS has a certificate.
 fn check_tls(map: &Map<'_>, uri: &SourceUri) {
+    let has_tls =
+        |address: &str| address.starts_with("rtsps://") || address.starts_with("https://");
     let is_tls = match uri {
-        SourceUri::Rtsp { location, .. } | SourceUri::Http { location, .. } => {
-            location.starts_with("rtsps://") || location.starts_with("https://")
-        }
+        SourceUri::Rtsp { location, .. } | SourceUri::Http { location, .. } => has_tls(location),
         _ => false,
     };
+    let onvif = map.section("onvif").and_then(|onvif| onvif.text("address"));
+    let is_tls = is_tls || onvif.is_some_and(|address| has_tls(&address));
     if map.has("ca_file") && !is_tls {
         map.invalid(
             "ca_file",

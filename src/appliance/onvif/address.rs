@@ -36,11 +36,15 @@ pub fn device_service(typed: &str) -> Result<String, OnvifError> {
 
 /// `given`, an address of a service of the camera, as it is reached from here, where `asked` reaches the camera. A camera behind a router
 /// gives its own address, and some give that of their loopback interface: the host is then that of `asked`, and so is the port, which
-/// the router may have changed, unless the address is one that can only mean the camera itself. Names of hosts are kept.
+/// the router may have changed, unless the address is one that can only mean the camera itself. Names of hosts are kept. A camera that is
+/// asked over TLS may give addresses without: it is asked on over TLS, and never gets a login without.
 pub(crate) fn service(given: &str, asked: &str) -> String {
     let (Some(to), Some(by)) = (Parts::of(given), Parts::of(asked)) else {
         return given.to_owned();
     };
+    if (by.scheme, to.scheme) == ("https", "http") {
+        return at_host_of(given, asked);
+    }
     if to.host == by.host || !is_address(to.host) {
         return given.to_owned();
     }
@@ -187,6 +191,10 @@ mod tests {
             ("rtsp://192.168.0.10/1", "http://cam:8000/d", "rtsp://cam:8000/1", "rtsp://cam/1"),
             ("rtsp://media.example/1", "http://10.0.0.5/d", "rtsp://media.example/1", "rtsp://media.example/1"),
         ];
+        for given in ["http://10.0.0.5/m", "http://10.0.0.9:80/m", "http://cam/m"] {
+            let reached = super::service(given, "https://10.0.0.5:8443/d");
+            assert_eq!(reached, "https://10.0.0.5:8443/m");
+        }
         for (given, asked, service, stream) in cases {
             assert_eq!(super::service(given, asked), service);
             assert_eq!(super::stream(given, asked, false), stream);

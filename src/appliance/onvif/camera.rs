@@ -2,9 +2,11 @@
 //! What one camera says of itself: its maker and model, and its streams with their addresses.
 
 use std::cmp::Reverse;
+use std::path::Path;
 
 use roxmltree::Node;
 
+use crate::connection::Connect;
 use crate::soap::{Client, Request};
 use crate::{Login, OnvifError, address, xml};
 
@@ -56,15 +58,21 @@ pub struct Stream {
 }
 
 impl Camera {
-    /// Asks the camera whose device service is at `address` for its streams. Some requests, each with a time-out of 5 s.
+    /// Asks the camera whose device service is at `address` for its streams. Some requests, each with a time-out of 5 s. Over TLS, the
+    /// certificates in `ca_file` are trusted; without it, those of the system.
     ///
     /// # Errors
-    /// It does not answer, demands or refuses the login, or has no service for media.
-    pub fn describe(address: &str, login: Option<&Login>) -> Result<Self, OnvifError> {
-        // The clock is asked for without a login, which depends on it.
-        let clock_skew_s = clock_skew(&Client::new(address, None), address)?;
-        let client = Client::new(address, login.cloned());
-        client.skew_s.set(clock_skew_s.unwrap_or(0));
+    /// It does not answer, has a certificate that is not trusted, demands or refuses the login, or has no service for media.
+    pub fn describe(
+        address: &str,
+        login: Option<&Login>,
+        ca_file: Option<&Path>,
+    ) -> Result<Self, OnvifError> {
+        let connect = Connect {
+            ca_file: ca_file.map(Path::to_owned),
+            ..Connect::default()
+        };
+        let (client, clock_skew_s) = client(address, login, connect)?;
         let services = services(&client, address)?;
         let of_device = Request {
             name: "GetDeviceInformation",
@@ -96,16 +104,30 @@ impl Camera {
     }
 }
 
+/// A client of the camera, and how many seconds its clock is ahead of this machine's.
+pub(crate) fn client(
+    address: &str,
+    login: Option<&Login>,
+    connect: Connect,
+) -> Result<(Client, Option<i64>), OnvifError> {
+    let client = Client::new(address, login.cloned(), connect);
+    let skew_s = clock_skew(&client, address)?;
+    client.skew_s.set(skew_s.unwrap_or(0));
+    Ok((client, skew_s))
+}
+
 /// How many seconds the camera's clock is ahead of this machine's; `None` where it does not say, or wants a login for this.
-pub(crate) fn clock_skew(client: &Client, address: &str) -> Result<Option<i64>, OnvifError> {
+fn clock_skew(client: &Client, address: &str) -> Result<Option<i64>, OnvifError> {
     let request = Request {
         name: "GetSystemDateAndTime",
         namespace: DEVICE,
+        // The login depends on the clock.
+        is_open: true,
         ..Request::default()
     };
     let answer = match client.call(address, request) {
         Ok(answer) => answer,
-        Err(error @ OnvifError::NoAnswer { .. }) => return Err(error),
+        Err(error @ (OnvifError::NoAnswer { .. } | OnvifError::Tls { .. })) => return Err(error),
         // lumeohq/onvif-rs 65: cameras that want a login here.
         Err(_) => return Ok(None),
     };

@@ -13,6 +13,9 @@ pub enum OnvifError {
         "{address}: no answer: {reason}; is the address right, and is ONVIF switched on in the settings of the camera?"
     )]
     NoAnswer { address: String, reason: String },
+    /// Its certificate, or the file of those to trust.
+    #[error("{address}: {reason}")]
+    Tls { address: String, reason: String },
     #[error(
         "{address}: the camera asks for user and password; cameras often have users of their own for ONVIF"
     )]

@@ -2,11 +2,13 @@
 //! Events of a camera, by a pull point (ONVIF Core, 9.1): the camera keeps messages for a subscription, which asks for them. Blocks: its
 //! caller has a thread for it.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use roxmltree::Node;
 
-use crate::camera::{clock_skew, services};
+use crate::camera::{client, services};
+use crate::connection::{Connect, Interrupt};
 use crate::motion::{self, Motion};
 use crate::soap::{Addressing, Client, Request, WSA};
 use crate::{Login, OnvifError, address, xml};
@@ -22,7 +24,7 @@ const LEASE_S: i64 = 120;
 /// Length of a subscription whose camera does not say it, or says something impossible: the default of the standard.
 const USUAL_LEASE: Duration = Duration::from_secs(60);
 
-/// Time for which the camera waits for a message. It bounds the time of a stop.
+/// Time for which the camera waits for a message.
 const POLL_S: u64 = 2;
 
 /// A subscription to all events of a camera. Ends by [`close`](Self::close): cameras have few places for them.
@@ -30,6 +32,8 @@ pub struct Subscription {
     /// The device service of the camera.
     device: String,
     login: Option<Login>,
+    ca_file: Option<PathBuf>,
+    interrupt: Interrupt,
     client: Client,
     service: String,
     /// Its address: as the camera gives it, and as it is reached from here.
@@ -43,14 +47,23 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Subscribes to the events of the camera whose device service is at `device`.
+    /// Subscribes to the events of the camera whose device service is at `device`; `ca_file` as for
+    /// [`Camera::describe`](crate::Camera::describe). `interrupt` ends a [`pull`](Self::pull).
     ///
     /// # Errors
-    /// The camera does not answer, refuses the login or the subscription, or has no events.
-    pub fn open(device: &str, login: Option<&Login>) -> Result<Self, OnvifError> {
-        let skew_s = clock_skew(&Client::new(device, None), device)?;
-        let client = Client::new(device, login.cloned());
-        client.skew_s.set(skew_s.unwrap_or(0));
+    /// The camera does not answer, has a certificate that is not trusted, refuses the login or the subscription, or has no events.
+    pub fn open(
+        device: &str,
+        login: Option<&Login>,
+        ca_file: Option<&Path>,
+        interrupt: &Interrupt,
+    ) -> Result<Self, OnvifError> {
+        let ca_file = ca_file.map(Path::to_owned);
+        let connect = Connect {
+            ca_file: ca_file.clone(),
+            interrupt: interrupt.clone(),
+        };
+        let (client, _) = client(device, login, connect)?;
         let service = services(&client, device)?.events;
         let service = service.ok_or_else(|| OnvifError::NoEvents {
             address: device.to_owned(),
@@ -86,6 +99,8 @@ impl Subscription {
         Ok(Self {
             device: device.to_owned(),
             login: login.cloned(),
+            ca_file,
+            interrupt: interrupt.clone(),
             given: given.unwrap_or(&service).to_owned(),
             reached: reached.map_or_else(|| service.clone(), |at| address::service(at, &service)),
             parameters: parameters.map(Iterator::collect).unwrap_or_default(),
@@ -99,13 +114,13 @@ impl Subscription {
     /// Waits about two seconds for messages; returns what they say of motion, which may be nothing. Prolongs the subscription in time.
     ///
     /// # Errors
-    /// The camera does not answer, or does not know the subscription any more.
+    /// The camera does not answer, does not know the subscription any more, or the wait was ended.
     pub fn pull(&mut self) -> Result<Vec<Motion>, OnvifError> {
         if Instant::now() >= self.renew_at {
             self.renew()?;
         }
         let mut pulled = self.pull_at(&self.reached);
-        if matches!(pulled, Err(OnvifError::NoAnswer { .. })) {
+        if matches!(pulled, Err(OnvifError::NoAnswer { .. })) && !self.interrupt.is_requested() {
             // Some cameras give a port that nothing listens at; others close an idle connection just now.
             if !self.is_reached {
                 self.reached = address::at_host_of(&self.reached, &self.service);
@@ -147,7 +162,8 @@ impl Subscription {
             }
         }
         self.close();
-        *self = Self::open(&self.device, self.login.as_ref())?;
+        let (login, ca_file) = (self.login.as_ref(), self.ca_file.as_deref());
+        *self = Self::open(&self.device, login, ca_file, &self.interrupt)?;
         Ok(())
     }
 
@@ -176,7 +192,7 @@ impl Subscription {
                 to: &self.given,
                 parameters: &self.parameters,
             }),
-            waits: Duration::ZERO,
+            ..Request::default()
         }
     }
 }

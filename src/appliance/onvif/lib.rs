@@ -7,6 +7,7 @@
 
 mod address;
 mod camera;
+mod connection;
 mod discovery;
 mod error;
 mod events;
@@ -16,6 +17,7 @@ mod xml;
 
 pub use self::address::{device_service, host};
 pub use self::camera::{Camera, Stream};
+pub use self::connection::Interrupt;
 pub use self::discovery::{Found, PORT, discover, probe};
 pub use self::error::OnvifError;
 pub use self::events::Subscription;

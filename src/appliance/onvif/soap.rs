@@ -11,7 +11,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use gio::glib::{self, Checksum, ChecksumType};
 use jetwatch_source::digest::{Challenge, Login};
 use ureq::Agent;
+use ureq::unversioned::resolver::DefaultResolver;
 
+use crate::connection::{Connect, Interrupt};
 use crate::{OnvifError, xml};
 
 /// Time for one request.
@@ -41,8 +43,10 @@ pub(crate) struct Request<'a> {
     pub(crate) body: &'a str,
     /// What WS-Addressing says of it; `None` where the service needs none.
     pub(crate) addressing: Option<Addressing<'a>>,
-    /// Time that the camera may take beyond the usual: it waits for a message.
+    /// Time that the camera may take beyond the usual: it waits for a message, and an [`Interrupt`](crate::Interrupt) ends it.
     pub(crate) waits: Duration,
+    /// It is made without the login.
+    pub(crate) is_open: bool,
 }
 
 /// Headers of WS-Addressing.
@@ -59,6 +63,7 @@ pub(crate) struct Addressing<'a> {
 /// Asks the services of one camera.
 pub(crate) struct Client {
     agent: Agent,
+    interrupt: Interrupt,
     /// The address of its device service, for errors.
     address: String,
     login: Option<Login>,
@@ -79,15 +84,19 @@ struct Answer {
 }
 
 impl Client {
-    pub(crate) fn new(address: &str, login: Option<Login>) -> Self {
+    pub(crate) fn new(address: &str, login: Option<Login>, connect: Connect) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(3)
             // A camera is in a network of its own, not behind the proxy to the world.
             .proxy(None)
+            .https_only(address.starts_with("https:"))
             .user_agent(concat!("jetwatch/", env!("CARGO_PKG_VERSION")));
+        let interrupt = connect.interrupt.clone();
+        let agent = Agent::with_parts(config.build(), connect, DefaultResolver::default());
         Self {
-            agent: config.build().into(),
+            agent,
+            interrupt,
             address: address.to_owned(),
             login,
             skew_s: Cell::new(0),
@@ -105,7 +114,7 @@ impl Client {
     /// # Errors
     /// There is no answer, it is a fault, or it is something else.
     pub(crate) fn call(&self, url: &str, request: Request<'_>) -> Result<String, OnvifError> {
-        let Some(login) = &self.login else {
+        let Some(login) = self.login.as_ref().filter(|_| !request.is_open) else {
             return self.accept(request, self.post(url, request, None, None)?);
         };
         let known = self.authorization(&self.challenges.borrow(), login, url);
@@ -185,6 +194,7 @@ impl Client {
             body,
             addressing,
             waits,
+            ..
         } = request;
         let headers = [
             addressing.map(|it| it.headers()).unwrap_or_default(),
@@ -211,15 +221,30 @@ impl Client {
         if let Some(authorization) = authorization {
             sent = sent.header("Authorization", authorization);
         }
-        let no_answer = |error: ureq::Error| OnvifError::NoAnswer {
-            address: self.address.clone(),
-            reason: match error {
+        let no_answer = |error: ureq::Error| {
+            let address = self.address.clone();
+            let reason = match error {
                 ureq::Error::Timeout(_) => format!("none within {} s", timeout.as_secs()),
                 ureq::Error::HostNotFound => "the host has no address".to_owned(),
+                // Of its certificate.
+                ureq::Error::Other(error) => {
+                    let reason = error.to_string();
+                    return OnvifError::Tls { address, reason };
+                }
                 error => error.to_string(),
-            },
+            };
+            OnvifError::NoAnswer { address, reason }
         };
-        let response = sent.send(envelope.as_bytes()).map_err(no_answer)?;
+        let send = || sent.send(envelope.as_bytes()).map_err(no_answer);
+        let response = match waits.is_zero() {
+            true => send()?,
+            false => self.interrupt.waiting(send).unwrap_or_else(|| {
+                Err(OnvifError::NoAnswer {
+                    address: self.address.clone(),
+                    reason: "the wait was ended".to_owned(),
+                })
+            })?,
+        };
         let challenges = response.headers().get_all("www-authenticate").iter();
         let challenges = challenges.filter_map(|value| Some(value.to_str().ok()?.to_owned()));
         let (status, challenges) = (response.status().as_u16(), challenges.collect());
@@ -328,7 +353,7 @@ mod tests {
 
     #[test]
     fn requests_answer_the_strongest_challenge_with_their_path() {
-        let client = Client::new("http://c/d", None);
+        let client = Client::new("http://c/d", None, Connect::default());
         let login = Login {
             user: "Mufasa".to_owned(),
             password: "Circle of Life".to_owned(),

@@ -6,11 +6,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use jetwatch_config::{SourceConfig, SourceUri};
-use jetwatch_onvif::{Login, MotionState, OnvifError, Subscription, device_service, host};
+use jetwatch_onvif::{
+    Interrupt, Login, MotionState, OnvifError, Subscription, device_service, host,
+};
 use jetwatch_telemetry::{FailureLog, StopToken};
 
 use super::PipelineError;
-use super::threads::spawn;
+use super::threads::{spawn, wait_until};
 
 /// Wait after a failure; it doubles with each further one.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -32,7 +34,8 @@ pub fn check_motion(source: &SourceConfig) -> Option<Result<String, String>> {
     source.onvif.as_ref()?;
     let check = || {
         let (device, login) = camera(source)?;
-        let opened = Subscription::open(&device, login.as_ref());
+        let (ca_file, never) = (source.ca_file.as_deref(), Interrupt::default());
+        let opened = Subscription::open(&device, login.as_ref(), ca_file, &never);
         let mut subscription = opened.map_err(|error| error.to_string())?;
         let pulled = subscription.pull();
         subscription.close();
@@ -80,29 +83,51 @@ fn is_final(error: &OnvifError) -> bool {
     matches!(error, Refused { .. } | NeedsLogin { .. } | NoEvents { .. })
 }
 
+/// The thread of a source that follows motion.
+pub(super) struct Following {
+    thread: JoinHandle<()>,
+    interrupt: Interrupt,
+}
+
+impl Following {
+    /// Begins its end: it waits for no message, and ends its subscription. Its token was stopped before.
+    pub(super) fn end(&self) {
+        self.interrupt.request();
+    }
+
+    /// Waits until its subscription has ended. One whose camera does not answer is left behind.
+    pub(super) fn wait(&self, by: Instant) {
+        wait_until(by, || self.thread.is_finished());
+    }
+}
+
 /// Starts the thread for `source`, if it follows motion. `changed` receives each begin and end; false: the tracking stage has ended.
 pub(super) fn start(
     source: &SourceConfig,
     stop: StopToken,
     changed: impl FnMut(bool) -> bool + Send + 'static,
-) -> Result<Option<JoinHandle<()>>, PipelineError> {
+) -> Result<Option<Following>, PipelineError> {
     if source.onvif.is_none() {
         return Ok(None);
     }
+    let interrupt = Interrupt::default();
     let follower = Follower {
         source: source.clone(),
         stop,
+        interrupt: interrupt.clone(),
         state: MotionState::default(),
         was_on: false,
         is_logged: false,
         changed,
     };
-    spawn(&format!("onvif-{}", source.name), move || follower.run()).map(Some)
+    let thread = spawn(&format!("onvif-{}", source.name), move || follower.run())?;
+    Ok(Some(Following { thread, interrupt }))
 }
 
 struct Follower<F> {
     source: SourceConfig,
     stop: StopToken,
+    interrupt: Interrupt,
     state: MotionState,
     was_on: bool,
     /// That it is followed was logged, since the last failure that was.
@@ -133,12 +158,17 @@ impl<F: FnMut(bool) -> bool> Follower<F> {
     /// Follows one subscription until the stop. The error says whether only a person can change it.
     fn follow(&mut self, wait: &mut Duration) -> Result<(), (String, bool)> {
         let (device, login) = camera(&self.source).map_err(|error| (error, false))?;
-        let opened = Subscription::open(&device, login.as_ref());
+        let ca_file = self.source.ca_file.as_deref();
+        let opened = Subscription::open(&device, login.as_ref(), ca_file, &self.interrupt);
         let mut subscription = opened.map_err(|error| (error.to_string(), is_final(&error)))?;
         loop {
             let asked = Instant::now();
             let mut messages = match subscription.pull() {
                 Ok(messages) => messages,
+                Err(_) if self.stop.is_stopped() => {
+                    subscription.close();
+                    return Ok(());
+                }
                 Err(error) => {
                     // A camera that has forgotten it does not mind, and of others it frees the place.
                     if matches!(error, OnvifError::Fault { .. } | OnvifError::Answer { .. }) {

@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, bounded};
@@ -27,7 +26,7 @@ use jetwatch_types::{Classes, SourceId};
 use super::PipelineError;
 use super::clips::ClipFactory;
 use super::image_budgets::ImageBudgets;
-use super::motion;
+use super::motion::{self, Following};
 use super::shared::Shared;
 use super::source_handler::SourceHandler;
 use super::switches::Switches;
@@ -45,7 +44,7 @@ pub(super) use from_template::FromTemplate;
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum time to end the subscriptions to events of cameras at the end of the run.
-const MOTION_END_TIMEOUT: Duration = Duration::from_secs(3);
+const MOTION_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A source of the pipeline.
 pub(super) struct RunningSource {
@@ -55,7 +54,7 @@ pub(super) struct RunningSource {
     stop: StopToken,
     handle: SourceHandle,
     /// Follows the motion that its camera reports.
-    motion: Option<JoinHandle<()>>,
+    motion: Option<Following>,
     /// It has ended without a failure.
     has_ended: Arc<AtomicBool>,
     /// When its frames go through the network; `None`: always.
@@ -225,6 +224,9 @@ impl Sources {
             }),
             Err(cause) => {
                 stop.stop();
+                if let Some(motion) = &motion {
+                    motion.end();
+                }
                 self.shared.batcher.close(id);
                 self.wait_until_drained(id, Instant::now() + REMOVE_TIMEOUT);
                 return Err(thread(cause));
@@ -243,11 +245,15 @@ impl Sources {
         let leaving: Vec<RunningSource> = leaving;
         for source in &leaving {
             source.stop.stop();
+            if let Some(motion) = &source.motion {
+                motion.end();
+            }
             // A reader that waits for room returns.
             self.shared.batcher.close(source.id);
         }
         let pipeline_stop = &self.shared.stop;
         let until = Instant::now() + REMOVE_TIMEOUT;
+        let motion_ends_by = Instant::now() + MOTION_END_TIMEOUT;
         let mut late = Vec::new();
         for source in leaving {
             let name = source.config.name;
@@ -255,7 +261,9 @@ impl Sources {
                 source.handle.is_finished() || pipeline_stop.is_stopped()
             });
             // The place of its subscription is free before another one asks for it.
-            end_motion(source.motion.as_ref(), Instant::now() + MOTION_END_TIMEOUT);
+            if let Some(motion) = &source.motion {
+                motion.wait(motion_ends_by);
+            }
             if has_ended && source.handle.is_finished() {
                 // A failure was logged when it happened.
                 let _ = source.handle.join();
@@ -314,10 +322,12 @@ impl Sources {
             self.shared.batcher.close_all();
         }
         let mut failed = Vec::new();
+        let followed = || self.running.iter().filter_map(|it| it.motion.as_ref());
+        followed().for_each(Following::end);
         let motion_ends_by = Instant::now() + MOTION_END_TIMEOUT;
+        followed().for_each(|motion| motion.wait(motion_ends_by));
         for source in self.running.drain(..) {
             let RunningSource { config, handle, .. } = source;
-            end_motion(source.motion.as_ref(), motion_ends_by);
             if let Some(Err(error)) = joiner.join(&format!("source-{}", config.name), handle) {
                 failed.push((config.name, error));
             }
@@ -405,13 +415,6 @@ impl Sources {
             full_image,
             synthetic: defaults.synthetic.clone(),
         }
-    }
-}
-
-/// Waits until `motion` has ended its subscription. One whose camera does not answer is left behind.
-fn end_motion(motion: Option<&JoinHandle<()>>, by: Instant) {
-    if let Some(motion) = motion {
-        wait_until(by, || motion.is_finished());
     }
 }
 

@@ -39,7 +39,7 @@ mod sync_gate;
 mod tee;
 mod thread_names;
 mod timing;
-mod tls;
+pub mod tls;
 mod tracks;
 
 use std::sync::OnceLock;

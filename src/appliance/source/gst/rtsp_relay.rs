@@ -67,7 +67,7 @@ pub(super) struct Camera {
 
 impl Camera {
     fn connect(&self) -> Result<gio::SocketConnection, SourceError> {
-        let connected = tls::connect(&self.location, DEFAULT_PORTS, self.ca_file.as_deref())?;
+        let connected = tls::connect(&self.location, DEFAULT_PORTS, self.ca_file.as_deref(), true)?;
         connected.map_err(|error| SourceError::Element {
             element: RTSP.to_owned(),
             message: error.message().trim_end_matches('.').to_owned(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! TLS of `https://` and `rtsps://`: the authorities to trust, and why a server over HTTP cannot be spoken to, which `souphttpsrc` does not say
-//! since GStreamer 1.20. Called by [`http`](super::http), [`rtsp_relay`](super::rtsp_relay) and
-//! [`session`](super::session).
+//! since GStreamer 1.20. Called by [`http`](super::http), [`rtsp_relay`](super::rtsp_relay),
+//! [`session`](super::session), and for the requests of ONVIF.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -102,19 +102,21 @@ pub(super) fn split(location: &str) -> (&str, &str) {
 }
 
 /// Connects to the server at `location`, over TLS where its scheme says so; `ports` are those without TLS and with it where the address has
-/// none. Blocks for some seconds at most.
+/// none. `with_proxy`: by the proxy of the system, if it has one. Blocks for some seconds at most.
 ///
 /// # Errors
 /// Its certificate or the file of authorities cannot be used; the inner error: any other reason.
-pub(super) fn connect(
+pub fn connect(
     location: &str,
     ports: [u16; 2],
     ca_file: Option<&Path>,
+    with_proxy: bool,
 ) -> Result<Result<gio::SocketConnection, gio::glib::Error>, SourceError> {
     let is_tls = location.starts_with("https:") || location.starts_with("rtsps:");
     let client = gio::SocketClient::new();
     client.set_timeout(u32::try_from(TIMEOUT.as_secs()).unwrap_or(5));
     client.set_tls(is_tls);
+    client.set_enable_proxy(with_proxy);
     let authorities = ca_file.map(authorities).transpose()?;
     let problem: Arc<Mutex<Option<String>>> = Arc::default();
     let found = Arc::clone(&problem);
@@ -143,7 +145,7 @@ pub(super) fn connect(
 
 /// Connects to the server of an `http://` or `https://` address once more. `None`: it can be connected to. Blocks for some seconds at most.
 pub(super) fn connection_error(location: &str, ca_file: Option<&Path>) -> Option<SourceError> {
-    let error = match connect(location, [80, 443], ca_file) {
+    let error = match connect(location, [80, 443], ca_file, true) {
         Ok(connected) => connected.err()?,
         Err(error) => return Some(error),
     };
