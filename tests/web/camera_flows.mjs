@@ -16,8 +16,14 @@ const CAMERA_PASSWORD = "p<&>ss";
 async function support(name, args) {
   const child = spawn("/usr/bin/python3", [`${process.env.SUPPORT}/${name}`, ...args], { stdio: ["pipe", "pipe", "inherit"] });
   // Lines: a part of one may arrive first.
-  const [line] = await once(createInterface({ input: child.stdout }), "line");
-  return { port: /(\d+)\s*$/.exec(line)[1], stop: () => child.kill("SIGKILL") };
+  const lines = createInterface({ input: child.stdout });
+  const [line] = await once(lines, "line");
+  return {
+    port: /(\d+)\s*$/.exec(line)[1],
+    /** The next line that matches. */
+    line: (wanted) => new Promise((done) => { lines.on("line", (found) => wanted.test(found) && done()); }),
+    stop: () => child.kill("SIGKILL"),
+  };
 }
 
 export async function cameraFlows() {
@@ -58,15 +64,19 @@ ${web.map((line) => `  ${line}\n`).join("")}` });
       assert.equal(await page.$eval(".look input[name=max_fps]", (input) => input.value), "15");
       await page.$eval(".look input[name=name]", (input) => { input.value = ""; });
       await page.type(".look input[name=name]", "door");
+      await page.click(".look input[name=motion]");
       await shoot(page, "cameras-tested");
+      const followed = onvif.line(/PullMessages 200/);
       await press(page, "Add to the configuration");
       await page.waitForFunction(() => /^door is in the configuration/.test(document.querySelector(".look .result")?.textContent), LIMIT);
       await page.setViewport(PHONE);
       await shoot(page, "cameras-phone");
-      assert.match(box.text(), /# the first[\s\S]*name: door\n\s+uri: "rtsp:\/\/127[\s\S]*max_fps: 15[\s\S]*# What finds/);
+      assert.match(box.text(), /# the first[\s\S]*name: door\n\s+uri: "rtsp:\/\/127[\s\S]*max_fps: 15\n\s+onvif:\n\s+events: motion\n\s+address: "http:\/\/127[\s\S]*# What finds/);
       assert.equal(box.text().includes(CAMERA_PASSWORD), false);
       await page.evaluate(() => { location.hash = "#live"; });
       await page.waitForFunction(() => document.querySelector(".tile[data-source=door] .state")?.textContent === "online" && Number(document.querySelector(".tile[data-source=door]")?.dataset.pictures) > 0, LIMIT);
+      // It is followed with the user and the password of the source.
+      await followed;
       assert.deepEqual(page.problems.filter((problem) => !/401/.test(problem)), []);
       await page.browserContext().close();
     });

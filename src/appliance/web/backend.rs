@@ -104,6 +104,18 @@ pub struct NewCamera {
     pub password: Option<String>,
     /// Frames per second at most.
     pub max_fps: Option<f32>,
+    /// Its motion is followed; `None`: it is not.
+    pub motion: Option<CameraMotion>,
+}
+
+/// Where a camera reports its motion.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CameraMotion {
+    /// Its ONVIF.
+    pub address: String,
+    /// Of a recorder: the video input.
+    pub input: Option<String>,
 }
 
 /// Keys of a rule that a user has changed, with their names in the configuration; null: left out. `coordinates` are points, as shares

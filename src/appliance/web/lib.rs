@@ -22,8 +22,8 @@ mod server;
 
 pub use auth::{PageLink, Scope, TokenSummary, UserError, UserSummary, Users};
 pub use backend::{
-    Backend, CameraFinder, CameraJob, CameraQuery, NewCamera, RuleEdit, RuleKeys, RuleOutcome,
-    RulesRequest,
+    Backend, CameraFinder, CameraJob, CameraMotion, CameraQuery, NewCamera, RuleEdit, RuleKeys,
+    RuleOutcome, RulesRequest,
 };
 pub use error::WebError;
 pub use http::{EndpointSummary, endpoints};

@@ -163,6 +163,12 @@ pub(super) fn source_of(camera: &NewCamera) -> Result<SourceConfig, String> {
     if let Some(fps) = camera.max_fps {
         item["max_fps"] = json!(fps);
     }
+    if let Some(motion) = &camera.motion {
+        item["onvif"] = json!({"events": "motion", "address": motion.address});
+        if let Some(input) = &motion.input {
+            item["onvif"]["input"] = json!(input);
+        }
+    }
     // JSON is YAML. The login follows below: a password may look like a placeholder, which no file may have.
     let text = json!({"sources": [item], "detector": {"model": "any"}}).to_string();
     let config = Config::from_str("the camera", &text).map_err(|error| {
@@ -210,6 +216,13 @@ pub(super) fn item_yaml(camera: &NewCamera, password_file: &str) -> String {
     }
     if let Some(fps) = camera.max_fps {
         text += &format!("  max_fps: {fps}\n");
+    }
+    if let Some(motion) = &camera.motion {
+        let address = json!(motion.address);
+        text += &format!("  onvif:\n    events: motion\n    address: {address}\n");
+        if let Some(input) = &motion.input {
+            text += &format!("    input: {}\n", json!(input));
+        }
     }
     text
 }
@@ -384,6 +397,8 @@ fn look_at(source: &SourceConfig, stop: &StopToken) -> Result<(Value, Option<Pic
 
 #[cfg(test)]
 mod tests {
+    use jetwatch_web::CameraMotion;
+
     use super::*;
 
     fn camera(uri: &str) -> NewCamera {
@@ -441,11 +456,21 @@ mod tests {
         camera.user = Some("a: b".to_owned());
         camera.password = Some("p".to_owned());
         camera.max_fps = Some(7.5);
-        assert!(
-            item_yaml(&camera, "secrets/gate").ends_with(
-                "\n  user: \"a: b\"\n  password_file: \"secrets/gate\"\n  max_fps: 7.5\n"
-            )
-        );
+        let motion = |address: &str| {
+            Some(CameraMotion {
+                address: address.to_owned(),
+                input: Some("v: 1".to_owned()),
+            })
+        };
+        camera.motion = motion("10.0.0.5:8000");
+        assert!(item_yaml(&camera, "secrets/gate").ends_with(
+            "\n  user: \"a: b\"\n  password_file: \"secrets/gate\"\n  max_fps: 7.5\n  onvif:\n    events: motion\n    \
+             address: \"10.0.0.5:8000\"\n    input: \"v: 1\"\n"
+        ));
+        let onvif = source_of(&camera).expect("accepted").onvif.expect("set");
+        assert_eq!(onvif.input.as_deref(), Some("v: 1"));
+        camera.motion = motion("rtsp://10.0.0.5");
+        assert!(source_of(&camera).is_err_and(|error| error.contains("onvif")));
     }
 
     #[test]

@@ -85,13 +85,19 @@ export function show(main) {
       const streams = (one.streams || []).map((stream) => el("li", { class: "stream" },
         el("span", {}, [stream.name, stream.codec, stream.size && stream.size.join("×"), stream.frame_rate && `${asNumber(stream.frame_rate)} ${t("fps")}`, stream.sound && t("cameras.hasSound")].filter(Boolean).join(", ")),
         stream.for_detection && el("span", { class: "chip" }, t("cameras.suggested")),
-        stream.uri ? el("button", { type: "button", "aria-label": t("cameras.testOf", { stream: stream.name, camera: title }), onclick: () => test(stream.uri, [one.name, one.model]) }, t("cameras.test")) : el("span", { class: "problem" }, stream.error)));
+        stream.uri ? el("button", { type: "button", "aria-label": t("cameras.testOf", { stream: stream.name, camera: title }), onclick: () => test(stream.uri, [one.name, one.model], motionOf(one, stream)) }, t("cameras.test")) : el("span", { class: "problem" }, stream.error)));
       return el("article", { class: "camera" }, el("h3", {}, title), el("p", { class: "quiet" }, one.address),
         one.error && el("p", { class: "problem" }, one.error), el("ul", { class: "shapes" }, streams));
     }));
   };
 
-  function test(uri, names) {
+  /** Where the motion of a stream is reported; null: the camera reports none. Of a recorder, each stream has an input. */
+  const motionOf = (one, stream) => {
+    const isRecorder = new Set(one.streams.map(({ input }) => input)).size > 1;
+    return one.events ? { address: one.address, input: isRecorder ? stream.input : null } : null;
+  };
+
+  function test(uri, names, motion = null) {
     // What is typed into an address belongs into the fields: the address is written into the configuration.
     const typed = /^([a-z]+:\/\/)([^/@]*)@(.*)$/i.exec(uri);
     if (typed) {
@@ -103,10 +109,10 @@ export function show(main) {
     const host = /:\/\/\[?([^/:\]]+)/.exec(uri);
     camera = { name: nameFor([...names, host && host[1]]), uri, ...login() };
     look.hidden = true;
-    run({ test: camera }, showTest);
+    run({ test: camera }, (now) => showTest(now, motion));
   }
 
-  const showTest = ({ tested }) => {
+  const showTest = ({ tested }, motion) => {
     look.hidden = false;
     if (!tested || tested.error) {
       look.replaceChildren(el("h2", {}, t("cameras.stream")), el("p", { class: "problem", role: "alert" }, (tested && tested.error) || t("cameras.notOpened")), el("p", { class: "quiet" }, camera.uri));
@@ -114,9 +120,10 @@ export function show(main) {
     }
     const [name, nameLabel] = field("name", t("cameras.name"), { required: true, maxlength: 64, value: camera.name });
     const [fps, fpsLabel] = field("max_fps", t("cameras.maxFps"), { type: "number", min: 0.1, max: 240, step: "any", value: tested.suggested_max_fps || "" });
+    const follows = el("input", { name: "motion", type: "checkbox" });
     const add = el("button", { type: "submit", class: "primary" }, t("cameras.add"));
     const result = el("div", { class: "result", role: "status" });
-    const form = el("form", { class: "filter" }, nameLabel, fpsLabel);
+    const form = el("form", { class: "filter" }, nameLabel, fpsLabel, motion && el("label", { class: "tick" }, follows, t("cameras.motion")));
     const facts = [
       [t("cameras.codec"), tested.codec || "–"], [t("cameras.size"), tested.size ? tested.size.join("×") : "–"],
       [t("cameras.rate"), tested.frame_rate ? asNumber(tested.frame_rate, 1) : "–"], [t("cameras.sound"), tested.sound || t("cameras.noSound")],
@@ -126,7 +133,7 @@ export function show(main) {
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       add.disabled = true;
-      const wanted = { ...camera, name: name.value, max_fps: fps.value ? Number(fps.value) : null };
+      const wanted = { ...camera, name: name.value, max_fps: fps.value ? Number(fps.value) : null, motion: follows.checked ? motion : null };
       try {
         showAdded(result, await put("cameras", wanted), wanted);
       } catch (error) {

@@ -407,6 +407,7 @@ export default {
   "cameras.notOpened": "Der Stream wurde nicht geöffnet.",
   "cameras.name": "Name",
   "cameras.maxFps": "Höchstens Bilder/s; leer: alle",
+  "cameras.motion": "Bewegung der Kamera folgen (ONVIF); sie beginnt Clips, wo record.clips.trigger motion oder any ist",
   "cameras.add": "Zur Konfiguration hinzufügen",
   "cameras.codec": "Codec",
   "cameras.size": "Größe",

@@ -407,6 +407,7 @@ export default {
   "cameras.notOpened": "The stream was not opened.",
   "cameras.name": "Name",
   "cameras.maxFps": "Maximum frames/s; empty: all",
+  "cameras.motion": "Follow the camera’s motion (ONVIF); it begins clips where record.clips.trigger is motion or any",
   "cameras.add": "Add to the configuration",
   "cameras.codec": "Codec",
   "cameras.size": "Size",

@@ -407,6 +407,7 @@ export default {
   "cameras.notOpened": "No se ha abierto el flujo.",
   "cameras.name": "Nombre",
   "cameras.maxFps": "Máximo de imágenes/s; vacío: todas",
+  "cameras.motion": "Seguir el movimiento que detecta la cámara (ONVIF); inicia clips si record.clips.trigger es motion o any",
   "cameras.add": "Añadir a la configuración",
   "cameras.codec": "Códec",
   "cameras.size": "Tamaño",

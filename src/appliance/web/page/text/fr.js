@@ -407,6 +407,7 @@ export default {
   "cameras.notOpened": "Le flux n’a pas été ouvert.",
   "cameras.name": "Nom",
   "cameras.maxFps": "Maximum d’images/s ; vide : toutes",
+  "cameras.motion": "Suivre le mouvement que signale la caméra (ONVIF) ; il commence des clips si record.clips.trigger vaut motion ou any",
   "cameras.add": "Ajouter à la configuration",
   "cameras.codec": "Codec",
   "cameras.size": "Taille",

@@ -407,6 +407,7 @@ export default {
   "cameras.notOpened": "ストリームを開けませんでした。",
   "cameras.name": "名前",
   "cameras.maxFps": "最大フレーム/秒（空欄: すべて）",
+  "cameras.motion": "カメラが検知した動きを使う（ONVIF）。record.clips.trigger が motion か any のとき、クリップを開始します",
   "cameras.add": "設定に追加",
   "cameras.codec": "コーデック",
   "cameras.size": "サイズ",

@@ -407,6 +407,7 @@ export default {
   "cameras.notOpened": "未能打开码流。",
   "cameras.name": "名称",
   "cameras.maxFps": "最大帧/秒；留空：全部",
+  "cameras.motion": "使用摄像机报告的移动（ONVIF）；record.clips.trigger 为 motion 或 any 时开始录制片段",
   "cameras.add": "添加到配置",
   "cameras.codec": "编码",
   "cameras.size": "尺寸",
