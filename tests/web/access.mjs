@@ -52,6 +52,59 @@ export async function accessFlows() {
       }
     }
 
+    await flow("focus, selection and what is typed stay in every view while messages come", async () => {
+      const page = await open(box.origin);
+      await logIn(page, "anna");
+      await page.waitForSelector(".tile[data-pictures]", LIMIT);
+      // In each view: what has the focus, and what is typed there.
+      const views = [
+        ["live", ".tile .actions button:not([hidden])"], ["events", ".past .event .thumb"], ["events", "select[name=label]"], ["events", "input[name=from]"],
+        ["zones/gate", ".shapes input", "abc"], ["zones/gate", ".shapes summary"], ["zones/gate", ".shapes .fields input[type=number]", "7"], ["zones/gate", ".drawing"],
+        ["machine", ".actions button"], ["machine", ".checks button"], ["cameras", "input[name=address]", "192.0.2"], ["cameras", "input[name=password]", "half"],
+      ];
+      const changed = [];
+      page.on("dialog", (dialog) => dialog.accept());
+      for (const [tab, selector, typed = ""] of views) {
+        await go(page, tab);
+        await page.waitForSelector(selector, LIMIT);
+        const before = await page.evaluate(async (wanted) => {
+          const node = document.querySelector(wanted);
+          const details = node.closest("details");
+          if (details) details.open = true;
+          node.focus();
+          return [document.activeElement === node, node.value];
+        }, selector);
+        if (!before[0]) changed.push(`${tab} ${selector}: cannot have the focus`);
+        if (typed) await page.keyboard.type(typed);
+        // A stream of its own shows how many have come.
+        const after = await page.evaluate(async (wanted) => {
+          await new Promise((done) => {
+            const stream = new EventSource("api/live");
+            let left = 5;
+            stream.addEventListener("message", (event) => {
+              if (JSON.parse(event.data).kind !== "stats") return;
+              left -= 1;
+              if (left === 0) {
+                stream.close();
+                done();
+              }
+            });
+          });
+          return [document.activeElement.matches(wanted), document.activeElement.value];
+        }, selector);
+        const isKept = after[0] && (typed === "" ? after[1] === before[1] : after[1].endsWith(typed));
+        if (!isKept) changed.push(`${tab} ${selector}: ${JSON.stringify([before, after])}`);
+      }
+      // The name of the device is selected, as for a copy.
+      await go(page, "machine");
+      await page.evaluate(() => getSelection().selectAllChildren([...document.querySelectorAll(".overview dd")].find((value) => value.textContent === "test-box")));
+      const first = await page.$$eval(".overview dd", (values) => values.map((value) => value.textContent).join());
+      await page.waitForFunction((text) => [...document.querySelectorAll(".overview dd")].map((value) => value.textContent).join() !== text, LIMIT, first);
+      assert.equal(await page.evaluate(() => String(getSelection())), "test-box");
+      assert.deepEqual(changed, []);
+      await page.browserContext().close();
+    });
+
     for (const language of ["en", "de", "fr", "ja"]) {
       await flow(`no page scrolls sideways from 320 to 1920 pixels, ${language}`, async () => {
         const page = await open(box.origin, { languages: [language] });

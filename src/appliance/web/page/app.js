@@ -44,15 +44,20 @@ function writeHeader() {
 }
 
 async function begin() {
+  const before = state.session;
   try {
     state.session = await get("session");
   } catch (error) {
+    if (error.status !== 401) {
+      // What is shown stays, with what was typed into it.
+      if (!leave) main.replaceChildren(el("p", { class: "empty" }, error.message));
+      setTimeout(begin, 3000);
+      return undefined;
+    }
     state.session = null;
-    if (error.status === 401) return showLogin();
-    main.replaceChildren(el("p", { class: "empty" }, error.message));
-    setTimeout(begin, 3000);
-    return undefined;
+    return showLogin();
   }
+  if (leave && before && before.name === state.session.name && before.role === state.session.role) return connect();
   try {
     state.info = await get("info");
   } catch (error) {

@@ -51,6 +51,12 @@ export function show(main) {
   };
   /** Starts what is wanted, and waits for its end. */
   async function run(job, done) {
+    // A button that cannot be pressed loses it.
+    const held = document.activeElement;
+    const free = () => {
+      busy(null);
+      if (document.activeElement === document.body) held.focus();
+    };
     busy(Object.keys(job)[0]);
     const follow = async () => {
       if (ended) return;
@@ -58,7 +64,7 @@ export function show(main) {
         const now = await get("cameras");
         if (now.running) timer = setTimeout(follow, LOOK_MS);
         else {
-          busy(null);
+          free();
           done(now);
         }
       } catch (error) {
@@ -66,7 +72,7 @@ export function show(main) {
       }
     };
     const failed = (error) => {
-      busy(null);
+      free();
       notify(error.message, "bad");
     };
     try {

@@ -1,6 +1,6 @@
 // Checks of the installation, as `jetwatch doctor` makes them: an administrator begins them, and sees each line as it comes.
 
-import { dateAndTime, el, notify, text } from "./dom.js";
+import { dateAndTime, el, notify, renew, text } from "./dom.js";
 import { get, post } from "./api.js";
 import { t, wordOf } from "./text.js";
 
@@ -19,7 +19,7 @@ export function showChecks(node) {
   const refresh = (found) => {
     if (ended) return;
     begin.disabled = found.running || !found.available;
-    list.replaceChildren(...found.lines.map((line) =>
+    renew(list, ...found.lines.map((line) =>
       el("li", { "data-state": line.state }, el("span", { class: `check of-${line.state.replace("/", "")}` }, wordOf("check", line.state)), el("span", { lang: "en" }, line.text))));
     const at = found.started_ms ? dateAndTime(found.started_ms) : "";
     if (found.running) text(result, t("checks.running", { time: at }));

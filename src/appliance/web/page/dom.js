@@ -32,6 +32,36 @@ export function text(node, value) {
   if (node.textContent !== value) node.textContent = value;
 }
 
+/**
+ * Puts children in the place of those of before. What is as it was stays, and what is selected there; the others are made equal, so that
+ * their listeners are not taken over.
+ */
+export function renew(node, ...children) {
+  children.forEach((child, at) => {
+    const known = node.childNodes[at];
+    if (!known) node.append(child);
+    else if (known.isEqualNode(child)) return;
+    else if (known.nodeName !== child.nodeName) known.replaceWith(child);
+    else if (child.nodeType === Node.TEXT_NODE) known.data = child.data;
+    else {
+      for (const { name } of [...known.attributes]) if (!child.hasAttribute(name)) known.removeAttribute(name);
+      for (const { name, value } of child.attributes) known.setAttribute(name, value);
+      renew(known, ...child.childNodes);
+    }
+  });
+  while (node.childNodes.length > children.length) node.lastChild.remove();
+}
+
+/** Does `change`, which makes parts of `node` again; the focus goes to the part at the place of the one that had it. */
+export function keepFocus(node, change) {
+  const parts = () => [...node.querySelectorAll("a[href], button, input, select, summary")];
+  const at = parts().indexOf(document.activeElement);
+  change();
+  if (at < 0 || node.contains(document.activeElement)) return;
+  const now = parts();
+  if (now.length > 0) now[Math.min(at, now.length - 1)].focus();
+}
+
 /** How long ago something was, in words. */
 export function age(ms) {
   const s = Math.max(0, Math.round(ms / 1000));

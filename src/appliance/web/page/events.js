@@ -270,11 +270,14 @@ export function show(main) {
     clearTimeout(retry);
     isBusy = false;
     next = undefined;
+    const held = document.activeElement.closest(".event[data-id]");
     shown.clear();
     list = makeList();
     more.hidden = false;
     refreshNow();
     await load();
+    const again = held && !held.isConnected && main.querySelector(`.event[data-id="${CSS.escape(held.dataset.id)}"] button`);
+    if (again && document.activeElement === document.body) again.focus();
     readUsage();
   };
 
@@ -340,11 +343,15 @@ export function show(main) {
     }
     open.delete(object.id);
     object.ended_ms = Date.parse(message.ended_at);
+    const hadFocus = nowCards.has(object.id) && nowCards.get(object.id).node.contains(document.activeElement);
     refreshNow();
     if (!filter.isContinuous() && filter.admits(object) && isLoaded(object.started_ms)) {
       put(object);
       refreshFresh();
     }
+    // The focus follows the object, or stays in the list.
+    const heir = shown.has(object.id) ? shown.get(object.id).node : nowList.firstElementChild;
+    if (hadFocus && heir) heir.querySelector("button").focus();
     if (shown.size > MAX_CARDS) begin();
   };
 

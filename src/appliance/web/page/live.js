@@ -1,6 +1,6 @@
 // Live view: a tile for each source. What was found is drawn over the pictures by this page, at the resolution of the display.
 
-import { age, el, text } from "./dom.js";
+import { age, el, renew, text } from "./dom.js";
 import { get } from "./api.js";
 import { drawLayer, makeLayer } from "./layer.js";
 import { paint, readPictures } from "./pictures.js";
@@ -79,6 +79,8 @@ export function show(main) {
   };
 
   const build = () => {
+    // After a lost connection the sources come one after the other: no tile is made again.
+    if (tiles.size > 0 && !state.connected) return;
     const wanted = [...state.sources.values()].filter((source) => source.state !== "ended" || source.reason !== "taken out by a change of the configuration").map((source) => source.name).sort();
     for (const [name, tile] of tiles) {
       if (!wanted.includes(name)) {
@@ -271,11 +273,7 @@ function refresh(tile) {
     rows.push([t("rate.mean"), asNumber(stats.fps, 1), t("fps")]);
   }
   if (stats && stats.reconnects > 0) rows.push([t("rate.reconnects"), asNumber(stats.reconnects), ""]);
-  const shown = rows.map((row) => row.join(":")).join();
-  if (tile.figures.dataset.shown !== shown) {
-    tile.figures.dataset.shown = shown;
-    tile.figures.replaceChildren(...rows.map(([name, value, unit]) => el("div", {}, el("dt", {}, name), el("dd", {}, value, unit && el("span", { class: "unit" }, ` ${unit}`)))));
-  }
+  renew(tile.figures, ...rows.map(([name, value, unit]) => el("div", {}, el("dt", {}, name), el("dd", {}, value, unit && el("span", { class: "unit" }, ` ${unit}`)))));
   const present = [...source.counts].filter(([, count]) => count > 0).map(([label, count]) => `${asNumber(count)} ${label}`);
   text(tile.counts, present.length > 0 ? t("live.now", { objects: present.join(", ") }) : t("live.nothing"));
 }

@@ -1,6 +1,6 @@
 // The machine: loads, clocks, temperatures, power, memory and disks; the broker; stage times; warnings; what support needs.
 
-import { bytes, clock, dateAndTime, el, notify, span, text } from "./dom.js";
+import { bytes, clock, dateAndTime, el, notify, renew, span } from "./dom.js";
 import { get, post } from "./api.js";
 import { may, on, rates, state } from "./store.js";
 import { plot } from "./plot.js";
@@ -85,10 +85,7 @@ function problems(node, usage) {
   }
   const memory = info && info.memory;
   if (memory && memory.total_bytes > 0 && memory.available_bytes / memory.total_bytes < AVAILABLE) add("warning", t("problem.memory", { available: bytes(memory.available_bytes), total: bytes(memory.total_bytes) }));
-  const about = JSON.stringify(found);
-  if (node.dataset.shown === about) return;
-  node.dataset.shown = about;
-  node.replaceChildren(found.length === 0
+  renew(node, found.length === 0
     ? el("p", { class: "good" }, stats ? t("problem.none") : t("figures.later"))
     : el("ul", { class: "log problems" }, ...found.map(([kind, told]) => el("li", {}, el("strong", { class: kind }, `${t(`problem.${kind}`)} `), told))));
 }
@@ -109,7 +106,7 @@ function meter(name, percent, note) {
 
 function overview(node) {
   const { info, stats, detector } = state;
-  node.replaceChildren(table([
+  renew(node, table([
     [t("machine.device"), info && info.device],
     [t("machine.model"), info && info.model],
     [t("machine.version"), info && info.version],
@@ -151,17 +148,17 @@ function machine(node) {
   } else {
     groups.push(el("p", { class: "quiet" }, t("figures.later")));
   }
-  node.replaceChildren(...groups);
+  renew(node, ...groups);
 }
 
 function delivery(node) {
   const { stats } = state;
   if (!stats) {
-    node.replaceChildren(el("p", { class: "quiet" }, t("figures.later")));
+    renew(node, el("p", { class: "quiet" }, t("figures.later")));
     return;
   }
   const { messages, spool } = stats;
-  node.replaceChildren(table([
+  renew(node, table([
     [t("delivery.delivered"), asNumber(messages.delivered)],
     [t("delivery.waiting"), asNumber(messages.queued)],
     [t("delivery.givenUp"), asNumber(messages.dropped)],
@@ -178,7 +175,7 @@ function plots(node, points) {
   const isWork = (name) => name !== "batch" && !/_stay$|_wait$/.test(name);
   const stages = names.filter(isWork).map(stage).filter((one) => one.values.some(([, value]) => value >= 0.05))
     .sort((a, b) => b.values[b.values.length - 1][1] - a.values[a.values.length - 1][1]).slice(0, 8);
-  node.replaceChildren(
+  renew(node,
     plot(t("plot.stages"), stages, (value) => asUnit(value, "millisecond", value >= 10 ? 0 : 1)),
     plot(t("plot.fps"), [series(t("plot.all"), (point) => point.fps)], (value) => asNumber(value, value < 10 ? 1 : 0)),
     plot(t("plot.load"), [series("CPU", (point) => point.cpu_percent), series("GPU", (point) => point.gpu_percent)], (value) => asPercent(value / 100)),
@@ -188,7 +185,7 @@ function plots(node, points) {
 
 function warnings(node, lines) {
   if (lines.length === 0) {
-    node.replaceChildren(el("p", { class: "quiet" }, t("machine.noWarnings")));
+    renew(node, el("p", { class: "quiet" }, t("machine.noWarnings")));
     return;
   }
   // The same text again, but for its numbers, is one line with a count.
@@ -199,22 +196,24 @@ function warnings(node, lines) {
     groups.delete(key);
     groups.set(key, { line, count: (known ? known.count : 0) + 1, first: known ? known.first : line.at });
   }
-  node.replaceChildren(el("ul", { class: "log" }, ...[...groups.values()].slice(-100).reverse().map(({ line, count, first }) =>
+  renew(node, el("ul", { class: "log" }, ...[...groups.values()].slice(-100).reverse().map(({ line, count, first }) =>
     el("li", { class: line.level }, el("strong", {}, `${wordOf("level", line.level)} `), el("span", { class: "quiet" }, `${clock(line.at)} ${line.source || ""} `), el("span", { lang: "en" }, line.text),
       count > 1 ? el("span", { class: "quiet" }, ` ${t("machine.repeated", { count, time: clock(first) })}`) : null))));
 }
 
 function actions(node) {
   const { reload } = state;
-  // A button that is replaced would lose the focus.
-  const shown = JSON.stringify([reload, state.session && state.session.role]);
-  if (node.dataset.shown === shown) return;
-  node.dataset.shown = shown;
+  if (!node.firstChild) node.append(el("div", {}), actionButtons());
   const result = reload
     ? el("p", { class: reload.state === "applied" ? "good" : "warning" }, `${t("reload.last", { time: dateAndTime(reload.at), state: wordOf("reload", reload.state) })}${summary(reload)}`)
     : el("p", { class: "quiet" }, t("reload.never"));
   const problems = reload && reload.problems.length > 0 ? el("ul", { class: "log" }, ...reload.problems.map((problem) =>
     el("li", { lang: "en" }, [problem.file && `${problem.file}${problem.line ? `:${problem.line}` : ""}`, problem.key, problem.text].filter(Boolean).join(": ")))) : null;
+  renew(node.firstChild, ...[result, problems].filter(Boolean));
+}
+
+/** They are made once. */
+function actionButtons() {
   const buttons = el("div", { class: "actions" });
   if (may("operator")) {
     buttons.append(el("button", { type: "button", onclick: async () => {
@@ -227,7 +226,7 @@ function actions(node) {
     } }, t("reload.begin")));
   }
   if (may("administrator")) buttons.append(el("a", { class: "button", href: "api/support", download: "jetwatch-support.json" }, t("support.download")));
-  node.replaceChildren(result, ...(problems ? [problems] : []), buttons);
+  return buttons;
 }
 
 function summary(reload) {

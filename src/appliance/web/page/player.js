@@ -1,7 +1,7 @@
 // One player for pictures, clips and continuous recording: it begins at the event, draws the box of the object, goes to the event before
 // and after, and moves over the day of its source.
 
-import { clock, dateAndTime, el, notify, span, text } from "./dom.js";
+import { clock, dateAndTime, el, keepFocus, notify, span, text } from "./dom.js";
 import { get, post, withQuery } from "./api.js";
 import { drawLayer, makeLayer } from "./layer.js";
 import { may } from "./store.js";
@@ -247,8 +247,8 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
       [t("zones.lines"), shown.zones.join(", ")],
     ].filter(([, value]) => value);
     const events = shown.happened.map((event) => el("li", {}, button(`${clock(event.at)} ${happenedText(event)}`, () => play(shown.source, Date.parse(event.at) - LEAD_MS, shown.clips[0]), { class: "plain" })));
-    facts.replaceChildren(el("dl", { class: "facts" }, ...rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))),
-      events.length > 0 ? el("ol", { class: "happened", "aria-label": t("player.happened") }, ...events) : "");
+    keepFocus(facts, () => facts.replaceChildren(el("dl", { class: "facts" }, ...rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))),
+      events.length > 0 ? el("ol", { class: "happened", "aria-label": t("player.happened") }, ...events) : ""));
   };
 
   /** What is shown: the picture, or the clip of the object. */

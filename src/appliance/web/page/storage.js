@@ -1,6 +1,6 @@
 // Disks: what takes their space, and how long it lasts at the measured rate of growth.
 
-import { bytes, el, svg } from "./dom.js";
+import { bytes, el, renew, svg } from "./dom.js";
 import { state } from "./store.js";
 import { t, wordOf } from "./text.js";
 
@@ -19,7 +19,7 @@ export function storage(node, usage) {
       [t("storage.left"), usage.is_full ? t("storage.full") : daysLeft(usage.days_left)],
     ].map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))));
   }
-  node.replaceChildren(...(parts.length > 0 ? parts : [el("p", { class: "quiet" }, t("figures.later"))]));
+  renew(node, ...(parts.length > 0 ? parts : [el("p", { class: "quiet" }, t("figures.later"))]));
 }
 
 export function daysLeft(days) {

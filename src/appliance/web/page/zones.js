@@ -1,7 +1,7 @@
 // Zones, lines and directions drawn on the picture, with mouse, finger or keyboard. The daemon checks them; what it accepts is written to the
 // configuration and is in effect after the reload.
 
-import { el, notify, svg, text } from "./dom.js";
+import { el, keepFocus, notify, svg, text } from "./dom.js";
 import { get, post, put, withQuery } from "./api.js";
 import { paint, readPictures } from "./pictures.js";
 import { fieldsOf, preview, trajectoryOf, wordsOf } from "./rules.js";
@@ -22,6 +22,8 @@ export function show(main, wanted) {
   let editor = null;
   /** Offers the sources that have come; begins once the wanted one is there. */
   const build = () => {
+    // After a lost connection the sources come one after the other.
+    if (editor && !state.connected) return undefined;
     const names = [...state.sources.keys()].sort();
     const isUnknown = wanted && !names.includes(wanted);
     form.hidden = names.length === 0;
@@ -442,7 +444,7 @@ class Editor {
     } else if (this.canEdit) {
       rows.push(el("li", {}, el("button", { type: "button", class: "plain", onclick: () => this.setRest({ kind: "stationary", keys: { threshold_s: 10 }, isOpen: true }) }, t("zones.addRest"))));
     }
-    this.list.replaceChildren(...(rows.length > 0 ? rows : [el("li", { class: "quiet" }, t("zones.none"))]));
+    keepFocus(this.list, () => this.list.replaceChildren(...(rows.length > 0 ? rows : [el("li", { class: "quiet" }, t("zones.none"))])));
   }
 
   setRest(rest) {
