@@ -111,7 +111,7 @@ try {
   await page.waitForFunction(async () => (await (await fetch("api/objects?limit=1")).json()).is_ready, { ...LIMIT, polling: 200 });
   execFileSync("python3", ["-c", FILL, `${media}/index.sqlite`, String(OBJECTS)], { stdio: "inherit" });
   await page.waitForSelector(".tile", LIMIT);
-  for (const path of ["objects?limit=50", "objects?limit=50&label=car", "objects?limit=50&zone=yard", "objects?limit=50&zone=none", "objects/facets", "activity"]) {
+  for (const path of ["objects?limit=50", "objects?limit=50&label=car", "objects?limit=50&zone=yard", "objects?limit=50&zone=none", "objects?limit=50&source=cam0&label=car", "objects?limit=50&new=1", "objects/facets", "activity", "media?limit=50&zone=none"]) {
     tell(`${OBJECTS} objects, api/${path}`, await page.evaluate(async (wanted, count) => {
       const found = [];
       for (let at = 0; at < count; at += 1) {
