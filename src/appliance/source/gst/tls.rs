@@ -36,6 +36,8 @@ pub(super) fn authorities(ca_file: &Path) -> Result<gio::TlsDatabase, SourceErro
     };
     // A file without a certificate is accepted where it is used.
     let pem = std::fs::read(ca_file).map_err(|error| unusable(&error.to_string()))?;
+    // A database takes no relative path.
+    let ca_file = std::fs::canonicalize(ca_file).map_err(|error| unusable(&error.to_string()))?;
     const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
     if !pem.windows(BEGIN.len()).any(|window| window == BEGIN) {
         return Err(unusable("it has no certificate"));
