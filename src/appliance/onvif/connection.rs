@@ -42,7 +42,7 @@ impl Interrupt {
         self.0.lock().is_requested
     }
 
-    /// Does `work`, whose request waits; `None`: there is no time for it.
+    /// Runs `work`, whose request waits for an event; `None`: its end was requested before.
     pub(crate) fn waiting<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
         {
             let mut state = self.0.lock();

@@ -138,7 +138,7 @@ impl HttpSource {
         })
     }
 
-    /// What to say of an answer that is text, where there is no video in it.
+    /// The error for an answer that is text, not video.
     pub(super) fn text_error(&self) -> Option<SourceError> {
         match &*self.body.lock() {
             Body::Text(kind) => Some(messages::text_instead_of_video(kind)),
@@ -315,11 +315,8 @@ fn announces_parts(pad: &gst::Pad) -> bool {
 /// What the answer on `pad` is announced as, in lower case.
 fn content_type(pad: &gst::Pad) -> Option<String> {
     let event = pad.sticky_event::<gst::event::CustomDownstreamSticky>(0)?;
-    let headers = event.structure()?;
-    let headers = headers.get::<gst::Structure>("response-headers").ok()?;
-    let mut headers = headers.iter();
-    let (_, value) = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-type"))?;
-    Some(value.get::<String>().ok()?.to_ascii_lowercase())
+    let kind = messages::response_header(event.structure()?, "Content-Type")?;
+    Some(kind.to_ascii_lowercase())
 }
 
 /// Whether an answer that begins with `bytes` is text: a page, or an error of a camera.

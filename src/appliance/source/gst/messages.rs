@@ -180,12 +180,9 @@ impl RefusedFiles {
 
     /// Counts an answer to an element that fetches such files, which reports its headers.
     pub(super) fn note(&mut self, message: &gst::MessageRef) {
-        let headers = message
-            .structure()
-            .filter(|structure| structure.name() == "http-headers");
-        let answer = headers.and_then(|headers| {
-            let status = headers.get::<u32>("http-status-code").ok()?;
-            Some((status, headers.get::<String>("uri").ok()?))
+        let answer = http_answer(message).and_then(|answer| {
+            let status = answer.get::<u32>("http-status-code").ok()?;
+            Some((status, answer.get::<String>("uri").ok()?))
         });
         match answer {
             Some((status @ 400.., address)) => {
@@ -230,20 +227,27 @@ impl RefusedFiles {
     }
 }
 
-/// Whether an answer, whose headers `souphttpsrc` reports, asks for Digest with SHA-256 and offers nothing that libsoup knows.
-pub(super) fn asks_for_sha256(message: &gst::MessageRef) -> bool {
-    let headers = message
+/// What an element reports of an answer over HTTP.
+fn http_answer(message: &gst::MessageRef) -> Option<&gst::StructureRef> {
+    message
         .structure()
         .filter(|structure| structure.name() == "http-headers")
-        .and_then(|structure| structure.get::<gst::Structure>("response-headers").ok());
-    let Some(headers) = headers else {
-        return false;
-    };
-    let is_challenge = |name: &str| name.eq_ignore_ascii_case("WWW-Authenticate");
-    let challenge = headers.iter().find(|(name, _)| is_challenge(name));
+}
+
+/// A header of an answer that `souphttpsrc` reports, in a message or an event.
+pub(super) fn response_header(answer: &gst::StructureRef, name: &str) -> Option<String> {
+    let headers = answer.get::<gst::Structure>("response-headers").ok()?;
+    let mut headers = headers.iter();
+    let (_, value) = headers.find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+    value.get().ok()
+}
+
+/// Whether an answer, whose headers `souphttpsrc` reports, asks for Digest with SHA-256 and offers nothing that libsoup knows.
+pub(super) fn asks_for_sha256(message: &gst::MessageRef) -> bool {
     // Several challenges are a list.
-    let text = challenge.and_then(|(_, value)| value.get::<String>().ok());
-    text.is_some_and(|text| text.to_ascii_lowercase().contains("sha-256"))
+    http_answer(message)
+        .and_then(|answer| response_header(answer, "WWW-Authenticate"))
+        .is_some_and(|text| text.to_ascii_lowercase().contains("sha-256"))
 }
 
 /// The remedy for what an RTSP server refuses, which `rtspsrc` reports as a failure to read.
