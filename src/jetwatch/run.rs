@@ -129,12 +129,12 @@ pub(super) fn run(
         ..Options::default()
     };
     let pipeline = Pipeline::start(&config, options)?;
-    log::info!(sources = config.sources.len(); "running as {}", config.device);
     signals.listen(
         pipeline.stop_token(),
         pipeline.dot_request(),
         pipeline.reload_request(),
     )?;
+    log::info!(sources = config.sources.len(); "running as {}", config.device);
     progress::show(pipeline.stop_token(), pipeline.progress());
     let exit = finish(pipeline.wait(), args.stats.as_deref())?;
     if let Some(error) = dump_failure.get() {

@@ -86,10 +86,13 @@ class Site:
         os.replace(partial, self.folder / "site.yaml")
 
     def start_daemon(self):
+        """Until it runs: before, a signal ends it at once."""
         self.write_config()
+        starts = self.log().count(" running as ")
         with open(self.folder / "log", "ab") as log:
             command = [self.binary, "run", "--config", self.folder / "site.yaml", "--root", self.machine]
             self.daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        until("the daemon runs", lambda: self.log().count(" running as ") > starts or self.daemon.poll() is not None)
 
     def set_temperature(self, zone, celsius):
         folder = next(kind.parent for kind in self.machine.glob("sys/class/thermal/thermal_zone*/type") if kind.read_text().strip() == zone)
