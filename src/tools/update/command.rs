@@ -17,8 +17,11 @@ use super::process_tree::{Which, kill};
 /// Longest time of a program that only reads or sets something.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Time for a package manager to end, once the scripts that it waited for were killed.
+/// Time for a package manager to end, or for its next script, once the scripts that it waited for were killed.
 const GRACE: Duration = Duration::from_secs(60);
+
+/// Maximum number of times that scripts are killed.
+const MAX_SCRIPTS: usize = 5;
 
 /// Time for the output of a program that has ended: one that it has left behind may hold it open.
 const OUTPUT_GRACE: Duration = Duration::from_secs(2);
@@ -107,10 +110,12 @@ impl Tool {
             self.command.get_program().to_string_lossy(),
             self.limit.as_secs()
         );
-        // A package may have several scripts that do not end.
-        let until = Instant::now() + GRACE;
-        while kill(child.id(), Which::BelowDpkg) > 0 && Instant::now() < until {
-            if let Some(status) = wait_until(child, Instant::now() + GRACE / 12)? {
+        // A package may have several scripts that do not end. Those of the version that is installed again need their time.
+        for _ in 0..MAX_SCRIPTS {
+            if kill(child.id(), Which::BelowDpkg) == 0 {
+                break;
+            }
+            if let Some(status) = wait_until(child, Instant::now() + GRACE)? {
                 return Ok(status);
             }
         }
