@@ -49,7 +49,7 @@ pub(super) struct ReportArgs {
     /// Include only events before this time.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     until: Option<i64>,
-    /// Include only events during this NVTX range: `jetwatch:infer`, or `infer@jetwatch` as in nsys; `jetwatch:infer#3` is its third.
+    /// Include only events during this NVTX range: `jetwatch:infer`, or `infer@jetwatch` as in nsys; `jetwatch:infer#3`, or `infer@jetwatch/2`, is its third.
     #[arg(long, value_name = "RANGE")]
     within: Option<String>,
     /// Limit the rows of a table for a terminal or a page, and of one that lists single events; 0: no limit.

@@ -65,21 +65,19 @@ pub fn parse_time(text: &str) -> Result<i64, String> {
 /// Maximum number of names in an error.
 const MAX_NAMES: usize = 20;
 
-/// The time of one occurrence of a range, in the notation of nsys: `text` or `text@domain`, with `#3` for the third; or as in
-/// the tables, `domain:text`.
+/// The time of one occurrence of a range, in the notation of nsys: `text` or `text@domain`; or as in the tables, `domain:text`.
+/// `#3` and, as nsys counts from 0, `/2` behind a name are its third; a range of this whole name comes first.
 ///
 /// # Errors
 /// The export has no NVTX ranges or not this one, or cannot be read.
 pub(crate) fn find_range(export: &Export, wanted: &str) -> Result<TimeWindow> {
     export.require(&NVTX)?;
-    let (name, number) = match wanted.rsplit_once('#') {
-        Some((name, number))
-            if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) =>
-        {
-            (name, number.parse::<i64>().unwrap_or(i64::MAX).max(1))
-        }
-        _ => (wanted, 1),
+    let numbered = |sign, first: i64| {
+        let (name, number) = wanted.rsplit_once(sign)?;
+        let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+        is_number.then(|| (name, (number.parse().unwrap_or(i64::MAX) - first).max(0)))
     };
+    let meanings = [Some((wanted, 0)), numbered('#', 1), numbered('/', 0)];
     let broken = |cause| export.database_error(cause);
     let connection = export.connect()?;
     // Columns that not every version has.
@@ -101,16 +99,18 @@ pub(crate) fn find_range(export: &Export, wanted: &str) -> Result<TimeWindow> {
          ON d.domain = n.domain AND d.process = n.process WHERE n.eventType IN (59, 60, 70, 71)"
     );
     let query = format!(
-        "SELECT n.start, n.end {from} AND ?1 IN ({text}, {text} || '@' || {domain}, {domain} || ':' || {text}) \
+        "SELECT n.start, n.end {from} AND ?1 IN ({text}, {text} || '@*', {text} || '@' || {domain}, {domain} || ':' || {text}) \
          ORDER BY n.start LIMIT 1 OFFSET ?2"
     );
-    let found = connection.query_row(&query, (name, number - 1), |row| {
-        let until = row.get::<_, Option<i64>>(1)?.unwrap_or(i64::MAX);
-        let from = row.get(0)?;
-        Ok(TimeWindow { from, until })
-    });
-    if let Some(found) = found.optional().map_err(broken)? {
-        return Ok(found);
+    for meaning in meanings.into_iter().flatten() {
+        let found = connection.query_row(&query, meaning, |row| {
+            let until = row.get::<_, Option<i64>>(1)?.unwrap_or(i64::MAX);
+            let from = row.get(0)?;
+            Ok(TimeWindow { from, until })
+        });
+        if let Some(found) = found.optional().map_err(broken)? {
+            return Ok(found);
+        }
     }
     let name = format!("coalesce({domain} || ':', '') || {text}");
     let query = format!(
