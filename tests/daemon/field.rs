@@ -60,13 +60,9 @@ fn rtsp_cameras_with_faults_deliver_whole_frames_without_a_reconnect() {
         ("retina#133: answers have the number of the request before", &[strict, Fault::WrongNumber]),
         ("gortsplib#437: a blank follows the number", &[strict, Fault::BlankAfterNumber]),
         ("gortsplib#549: sends ANNOUNCE after PLAY", &[strict, Fault::Announces]),
-        ("retina#46: packets come before the answer to PLAY", &[Fault::EarlyPackets]),
         ("mediamtx#840: the session is named by the answer to PLAY", &[strict, Fault::LateSession]),
-        ("gortsplib#653: bytes between the packets", &[Fault::StrayBytes]),
         ("mediamtx#842: does not offer them", &[Fault::NoParameter]),
         ("mediamtx#842: does not offer them, and counts requests", &[strict, Fault::NoParameter]),
-        ("gortsplib#687 retina#79: new SSRC with each keyframe", &[Fault::NewSource]),
-        ("RtspClientSharp#98 gortsplib#65: new payload type", &[Fault::NewPayloadType]),
         ("media-stream-library-js#646: an address with parameters", &[
             Fault::DescriptionHeaders("Content-Base: rtsp://HOST/1?mode=Live&seek=0/\r\nContent-Type: application/sdp\r\n"),
             Fault::Control("track1", "/1?mode=Live&seek=0/track1"),
@@ -75,6 +71,27 @@ fn rtsp_cameras_with_faults_deliver_whole_frames_without_a_reconnect() {
         ("a live stream with a speed of 0", &[Fault::PlayHeaders("Scale: 0.0\r\nSpeed: 0.0\r\n")]),
         ("SharpRTSP#126: each log-in is refused after a while", &[strict, Fault::Sha256, Fault::NewNonces]),
         ("OvenMediaEngine#1936 janus-gateway#1922: lines end with a line feed", &[strict, Fault::LineFeeds]),
+        ("mediamtx#2304: no parameter sets described", &[Fault::NoParameterSets]),
+    ];
+    check_sessions(cases, &stream, RtspTransport::Tcp, None);
+}
+
+/// The same of what the packets are.
+#[test]
+fn streams_with_faults_deliver_whole_frames_without_a_reconnect() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let stream = bright_stream(folder.path(), 4, FPS);
+    #[rustfmt::skip]
+    let cases: &[(&str, &[Fault])] = &[
+        ("retina#46: packets come before the answer to PLAY", &[Fault::EarlyPackets]),
+        ("gortsplib#653: bytes between the packets", &[Fault::StrayBytes]),
+        ("gortsplib#687 retina#79: new SSRC with each keyframe", &[Fault::NewSource]),
+        ("ZLMediaKit#899: switches between two SSRCs", &[Fault::TwoSources]),
+        ("retina#17 motion#1265 ZLMediaKit#748: packets of another session", &[Fault::OtherSession]),
+        ("sipsorcery#536: says goodbye and goes on", &[Fault::Goodbyes]),
+        ("the same, and switches between two SSRCs", &[Fault::Goodbyes, Fault::TwoSources]),
+        ("RtspClientSharp#98 gortsplib#65: new payload type", &[Fault::NewPayloadType]),
+        ("switches between two payload types", &[Fault::TwoPayloadTypes]),
         ("androidx/media#1225 sipsorcery#608: extensions and padding", &[Fault::ExtendedPackets]),
         ("gortsplib#480: stream starts over", &[Fault::Restarts]),
         ("frigate#6922: time jumps back", &[Fault::Jump(-30)]),
@@ -83,7 +100,6 @@ fn rtsp_cameras_with_faults_deliver_whole_frames_without_a_reconnect() {
         ("ha-video-vision#120: packets are lost", &[Fault::Lost(FPS as usize / 2)]),
         ("mediamtx#1019: empty packets", &[Fault::EmptyPackets]),
         ("motion#1104 RTSPtoWeb#315: first image after 7 s", &[Fault::Late(7 * SECOND)]),
-        ("mediamtx#2304: no parameter sets described", &[Fault::NoParameterSets]),
         ("mediamtx#1327: joined in mid-stream", &[Fault::Live]),
     ];
     check_sessions(cases, &stream, RtspTransport::Tcp, None);
@@ -128,6 +144,8 @@ fn streams_over_udp_are_kept_alive() {
         ("does not offer it, and counts requests", &[Fault::UdpOnly, strict, Fault::NoParameter]),
         ("answers it, and counts OPTIONS only", &[Fault::UdpOnly, counts_options]),
         ("closes at the first", &[Fault::UdpOnly, Fault::ParameterCloses]),
+        ("switches between two SSRCs", &[Fault::UdpOnly, Fault::TwoSources]),
+        ("says goodbye and goes on", &[Fault::UdpOnly, Fault::Goodbyes]),
     ];
     check_sessions(cases, &stream, RtspTransport::Udp, None);
 }
@@ -172,6 +190,8 @@ fn check_sessions(
         });
         let end = camera.played() * u32::from(is_learned) + 18 * SECOND;
         wait_until_some("three timeouts", || (camera.played() > end).then_some(()));
+        // More than a stream has before it returns to an earlier SSRC.
+        source.wait_for_frames(8 * FPS as usize, what);
         let reasons = source.offline_reasons();
         let seen = source.counters.reconnects();
         assert_eq!(seen, wanted, "{what}: {reasons:?}");
@@ -179,9 +199,31 @@ fn check_sessions(
         let is_asked = camera.requests("GET_PARAMETER") > 0;
         let is_offered = !has(Fault::NoParameter);
         assert_eq!(is_asked, is_offered || counts_parameter, "{what}");
-        source.wait_for_frames(4 * FPS as usize, what);
         let (frames, _) = source.stop();
         check_whole(&frames, what);
+    }
+}
+
+/// koush/scrypted#1480: a doorbell that ends its session so left its clients waiting.
+#[test]
+fn a_goodbye_behind_the_last_packet_ends_the_session() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let stream = bright_stream(folder.path(), 4, FPS);
+    for (by, faults) in [
+        (RtspTransport::Tcp, [Fault::Leaves, Fault::Live]),
+        (RtspTransport::Udp, [Fault::Leaves, Fault::UdpOnly]),
+    ] {
+        let camera = RtspCamera::start(&stream, &faults);
+        let mut uri = rtsp(camera.uri(), None);
+        if let SourceUri::Rtsp { transport, .. } = &mut uri {
+            *transport = by;
+        }
+        let mut source = config(uri);
+        source.stall_timeout = 60 * SECOND;
+        let source = Collector::start(&source, usize::MAX);
+        let reason = wait_until_some("the end", || source.offline_reasons().into_iter().next());
+        assert_has!(reason => "ended");
+        check_whole(&source.stop().0, "goodbye");
     }
 }
 

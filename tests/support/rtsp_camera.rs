@@ -44,6 +44,12 @@ pub enum Fault {
     PlayHeaders(&'static str),
     /// It sends a request, ANNOUNCE, after the answer to PLAY.
     Announces,
+    /// The status of its answers is a number alone.
+    NoReason,
+    /// An empty line is before the description, and does not count as a part of it.
+    EmptyLine,
+    /// The answer to SETUP names an SSRC before the channels.
+    NamesSource,
     /// Lines of its answers end with a line feed alone.
     LineFeeds,
     /// Each answer has a header without a value.
@@ -52,6 +58,14 @@ pub enum Fault {
     EarlySession,
     /// The video's control address, where `HOST` stands for the camera's, and what it adds up to; another one is not found.
     Control(&'static str, &'static str),
+    /// Each packet of an image is marked as the last one, and parameter sets have the time of the image before.
+    MarkedSets,
+    /// What needs no fragments comes as one.
+    WholeFragments,
+    /// A keyframe and its parameter sets are one unit, with start codes between.
+    StartCodes,
+    /// Sender reports (RTCP) of another SSRC come where media does.
+    MixedReports,
     /// Packets have a header extension, and padding.
     ExtendedPackets,
     /// Packets come before the answer to PLAY.
@@ -64,8 +78,18 @@ pub enum Fault {
     Live,
     /// The SSRC changes with each keyframe.
     NewSource,
+    /// The SSRC changes every two seconds, between two of them.
+    TwoSources,
+    /// Each packet comes behind one of another client's session, with another SSRC.
+    OtherSession,
+    /// It says goodbye (RTCP BYE) before each image.
+    Goodbyes,
+    /// It says goodbye after two seconds, and sends nothing more.
+    Leaves,
     /// The payload type changes after two seconds.
     NewPayloadType,
+    /// The payload type changes every two seconds, between two of them.
+    TwoPayloadTypes,
     /// Sequence numbers and SSRC start over after two seconds.
     Restarts,
     /// Timestamps jump by this many seconds after two seconds.
@@ -357,10 +381,17 @@ fn serve(
             } else {
                 ""
             };
+            let status = match status.split_once(' ') {
+                Some((number, _)) if has(Fault::NoReason) => number,
+                _ => status,
+            };
             let mut head =
                 format!("RTSP/1.0 {status}\r\nCSeq: {number}\r\n{empty}{headers}{length}\r\n");
             if has(Fault::LineFeeds) {
                 head = head.replace('\r', "");
+            }
+            if has(Fault::EmptyLine) && !body.is_empty() {
+                head.push_str("\r\n");
             }
             let text = head + body;
             writer.lock().unwrap().write_all(text.as_bytes())
@@ -471,7 +502,11 @@ fn serve(
                     Some(None) => String::new(),
                     _ => format!(";interleaved={first}-{}", first + 1),
                 };
-                let transport = format!("Transport: RTP/AVP/TCP;unicast{channels}\r\n");
+                let named = match has(Fault::NamesSource) {
+                    true => "ssrc=22345684",
+                    false => "unicast",
+                };
+                let transport = format!("Transport: RTP/AVP/TCP;{named}{channels}\r\n");
                 let session = match has(Fault::LateSession) {
                     true => "",
                     false => &session,
@@ -560,7 +595,8 @@ impl Stream {
             true => String::new(),
             false => format!(";sprop-parameter-sets={}", sets.join(",")),
         };
-        let (types, second) = match self.has(Fault::NewPayloadType) {
+        let has_two = self.has(Fault::NewPayloadType) || self.has(Fault::TwoPayloadTypes);
+        let (types, second) = match has_two {
             true => (
                 "96 98",
                 "a=rtpmap:98 H264/90000\r\na=fmtp:98 packetization-mode=1\r\n",
@@ -609,6 +645,17 @@ impl Stream {
         for count in 0.. {
             let image = &self.images[(first + count) % self.images.len()];
             let after = count >= 2 * FPS as usize;
+            let is_second = (count / (2 * FPS as usize)).is_multiple_of(2);
+            if self.has(Fault::TwoSources) {
+                source = 1 + u32::from(is_second);
+            }
+            let is_leaving = after && self.has(Fault::Leaves);
+            if is_leaving || self.has(Fault::Goodbyes) {
+                output.say_goodbye(source)?;
+            }
+            if is_leaving {
+                return Ok(());
+            }
             if is_keyframe(image) {
                 group = 0;
                 source += u32::from(self.has(Fault::NewSource));
@@ -628,14 +675,26 @@ impl Stream {
             }
             let is_sent =
                 |unit: &&Vec<u8>| !self.has(Fault::DescribedSets) || !matches!(kind(unit), 7 | 8);
-            let units = image.iter().filter(is_sent);
-            let kind = if self.has(Fault::NewPayloadType) && after {
-                98
-            } else {
-                96
+            let mut units: Vec<Vec<u8>> = image.iter().filter(is_sent).cloned().collect();
+            if self.has(Fault::StartCodes) && is_keyframe(image) {
+                units = vec![units.join(&[0, 0, 0, 1][..])];
+            }
+            let is_other = self.has(Fault::NewPayloadType) && after
+                || self.has(Fault::TwoPayloadTypes) && !is_second;
+            let kind = if is_other { 98 } else { 96 };
+            let max = match self.has(Fault::WholeFragments) {
+                true => 0,
+                false => MAX_PAYLOAD,
             };
-            let packets: Vec<Vec<u8>> = units.flat_map(|unit| packets_of(unit)).collect();
+            let packets: Vec<Vec<u8>> = (units.iter())
+                .flat_map(|unit| packets_of(unit, max))
+                .collect();
             let last = packets.len() - 1;
+            if self.has(Fault::MixedReports) {
+                let mut report = vec![0x80, 200, 0, 6, 0, 0, 0, 99];
+                report.resize(28, 0);
+                output.write(&report)?;
+            }
             for (place, payload) in packets.iter().enumerate() {
                 sequence = sequence.wrapping_add(1);
                 if place == 1.min(last) && self.has(Fault::Lost(group)) {
@@ -643,9 +702,12 @@ impl Stream {
                 }
                 let is_extended = self.has(Fault::ExtendedPackets);
                 let first = if is_extended { 0xb0 } else { 0x80 };
-                let mut packet = vec![first, kind | if place == last { 0x80 } else { 0 }];
+                let is_marked = place == last || self.has(Fault::MarkedSets);
+                let is_late = self.has(Fault::MarkedSets) && matches!(payload[0] & 31, 7 | 8);
+                let before = if is_late { 90_000 / FPS } else { 0 };
+                let mut packet = vec![first, kind | if is_marked { 0x80 } else { 0 }];
                 packet.extend(sequence.to_be_bytes());
-                packet.extend(time.to_be_bytes());
+                packet.extend(time.wrapping_sub(before).to_be_bytes());
                 packet.extend(source.to_be_bytes());
                 if is_extended {
                     // ONVIF's replay extension has this number.
@@ -654,6 +716,12 @@ impl Stream {
                 packet.extend(payload);
                 if is_extended {
                     packet.extend([0, 0, 0, 4]);
+                }
+                if self.has(Fault::OtherSession) {
+                    let mut other = packet.clone();
+                    other[8] = 0xf0;
+                    other.truncate(60);
+                    output.write(&other)?;
                 }
                 output.write(&packet)?;
                 sent += 1;
@@ -697,6 +765,23 @@ impl Output {
         }
     }
 
+    /// Sends reports (RTCP) that end with a goodbye of an SSRC.
+    fn say_goodbye(&self, source: u32) -> std::io::Result<()> {
+        let [receiver, goodbye] = [[0x80, 201, 0, 1], [0x81, 203, 0, 1]];
+        let source = source.to_be_bytes();
+        let report = [receiver, source, goodbye, source].concat();
+        match self {
+            Self::Interleaved(writer, channel) => {
+                Self::Interleaved(Arc::clone(writer), channel + 1).write(&report)
+            }
+            Self::Udp(socket, _) => {
+                let mut to = socket.peer_addr()?;
+                to.set_port(to.port() + 1);
+                socket.send_to(&report, to).map(drop)
+            }
+        }
+    }
+
     fn write(&self, packet: &[u8]) -> std::io::Result<()> {
         match self {
             Self::Interleaved(writer, channel) => {
@@ -715,13 +800,15 @@ impl Output {
     }
 }
 
-/// Payloads of RTP for a NAL unit, by RFC 6184: itself, or fragments of it.
-fn packets_of(unit: &[u8]) -> Vec<Vec<u8>> {
-    const MAX: usize = 1300;
-    if unit.len() <= MAX {
+/// Bytes of a packet without its header.
+const MAX_PAYLOAD: usize = 1300;
+
+/// Payloads of RTP for a NAL unit, by RFC 6184: itself up to a length of `max`, or fragments of it.
+fn packets_of(unit: &[u8], max: usize) -> Vec<Vec<u8>> {
+    if unit.len() <= max {
         return vec![unit.to_vec()];
     }
-    let pieces = unit[1..].chunks(MAX);
+    let pieces = unit[1..].chunks(MAX_PAYLOAD);
     let last = pieces.len() - 1;
     let fragment = |(index, piece): (usize, &[u8])| {
         let ends = if index == 0 { 0x80 } else { 0 } | if index == last { 0x40 } else { 0 };

@@ -56,6 +56,8 @@ pub const ELEMENTS: &[ElementSpec] = &[
     element("capsfilter", CORE, &["caps"]),
     element("identity", CORE, &[]),
     element("tee", CORE, &[]),
+    // Joins the pads of an RTSP video.
+    element("funnel", CORE, &[]),
     // Takes the branches of a `launch:` fragment that are not its video.
     element("fakesink", CORE, &["sync", "async"]),
     element(

@@ -8,8 +8,6 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
-use std::time::Duration;
 
 use gstreamer as gst;
 use gstreamer::prelude::*;
@@ -34,6 +32,7 @@ use super::hardware::VideoHardware;
 use super::http::{Camera, HttpSource};
 use super::launch::{self, LaunchBin};
 use super::rate_probes::pace;
+use super::rtsp_packets::RtspPackets;
 use super::rtsp_relay::{self, GetParameter, RtspRelay};
 use super::scaler::{self, StallMonitor};
 use super::stream;
@@ -55,6 +54,8 @@ pub(super) struct BuiltPipeline {
     pub(super) http: Option<HttpSource>,
     /// Encodes what has no stream of its own; `None`: none is requested.
     pub(super) encoder: Option<Arc<RawEncoder>>,
+    /// What comes over RTSP.
+    pub(super) packets: Option<Arc<RtspPackets>>,
     /// Between `rtspsrc` and its camera.
     pub(super) _relay: Option<RtspRelay>,
 }
@@ -107,7 +108,7 @@ pub(super) fn build(
         )
     };
 
-    let (mut launch_bin, mut http, mut relay) = (None, None, None);
+    let (mut launch_bin, mut http, mut relay, mut packets) = (None, None, None, None);
     match uri {
         SourceUri::File(path) => {
             let source = make("filesrc", "file")?;
@@ -156,7 +157,8 @@ pub(super) fn build(
             let selected =
                 select_streams_of_rtsp(&source, config.track, &diagnostics, audio.is_some());
             pipeline.add(&source).map_err(build_error)?;
-            link_streams_of_rtsp(&source, &decode()?, &pipeline, audio, selected);
+            packets = Some(RtspPackets::watch(&source));
+            link_streams_of_rtsp(&source, &decode()?, &pipeline, audio, selected)?;
         }
         SourceUri::Http {
             location,
@@ -239,6 +241,7 @@ pub(super) fn build(
         gate,
         http,
         encoder,
+        packets,
         _relay: relay,
     })
 }
@@ -387,18 +390,19 @@ fn select_streams_of_rtsp(
     selected
 }
 
+/// Links the video to the decoder, each payload type of it: `rtspsrc` has a pad for each, and a camera may change them within a session.
 fn link_streams_of_rtsp(
     source: &gst::Element,
     decode: &gst::Element,
     pipeline: &gst::Pipeline,
     sound: Option<EncodedCapture>,
     selected: Arc<Mutex<Vec<u32>>>,
-) {
-    let Some(input) = decode.static_pad("sink") else {
-        return;
-    };
+) -> Result<(), SourceError> {
+    let joined = make("funnel", "types")?;
+    pipeline.add(&joined).map_err(build_error)?;
+    joined.link(decode).map_err(build_error)?;
+    let joined = joined.downgrade();
     let pipeline = pipeline.downgrade();
-    let linking = Mutex::new(());
     source.connect_pad_added(move |_, pad| {
         // Their names are `recv_rtp_src_NUMBER_SSRC_TYPE`.
         let name = pad.name();
@@ -419,30 +423,14 @@ fn link_streams_of_rtsp(
         if media.as_deref() != Some("video") {
             return;
         }
-        // A camera that restarts its stream within the session sends with another SSRC, for which `rtspsrc` makes another pad.
-        let _one_at_a_time = linking.lock();
-        if let Some(former) = input.peer() {
-            leave(&former, &input);
-        }
-        if let Err(error) = pad.link(&input) {
+        let input = joined.upgrade();
+        let input = input.and_then(|joined| joined.request_pad_simple("sink_%u"));
+        let linked = input.map(|input| pad.link(&input));
+        if let Some(Err(error)) = linked {
             log::warn!("cannot link the RTSP stream to the decoder: {error}");
         }
     });
-}
-
-/// Unlinks `former`, whose packets are dropped from now on: pushed to nothing, they would end the session. Waits for one that is under way,
-/// which would damage the first image of the next stream.
-fn leave(former: &gst::Pad, input: &gst::Pad) {
-    let mask = gst::PadProbeType::BUFFER | gst::PadProbeType::BUFFER_LIST;
-    former.add_probe(mask, |_, _| gst::PadProbeReturn::Handled);
-    let (idle, is_idle) = channel();
-    former.add_probe(gst::PadProbeType::IDLE, move |_, _| {
-        // Fails where the wait is over.
-        let _ = idle.send(());
-        gst::PadProbeReturn::Remove
-    });
-    let _ = is_idle.recv_timeout(Duration::from_secs(1));
-    let _ = former.unlink(input);
+    Ok(())
 }
 
 pub(super) fn build_error(error: impl std::fmt::Display) -> SourceError {

@@ -81,6 +81,7 @@ pub(super) fn build(
         diagnostics,
         launch_bin: None,
         encoder: None,
+        packets: None,
         _relay: None,
     })
 }

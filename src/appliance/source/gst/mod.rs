@@ -28,6 +28,7 @@ mod own_scaling;
 mod predict_plan;
 mod push_tracer;
 mod rate_probes;
+mod rtsp_packets;
 mod rtsp_relay;
 mod sample;
 mod scaler;

@@ -237,6 +237,9 @@ impl Session<'_> {
             if let Some(http) = &self.built.http {
                 http.poll(&self.built.stall_monitor);
             }
+            if let Some(packets) = &self.built.packets {
+                packets.end_silent();
+            }
             if !announced {
                 self.note_wait_for_keyframe();
             }
