@@ -93,6 +93,7 @@ fn streams_with_faults_deliver_whole_frames_without_a_reconnect() {
         ("RtspClientSharp#98 gortsplib#65: new payload type", &[Fault::NewPayloadType]),
         ("switches between two payload types", &[Fault::TwoPayloadTypes]),
         ("androidx/media#1225 sipsorcery#608: extensions and padding", &[Fault::ExtendedPackets]),
+        ("retina#68 retina#108: start codes in a unit", &[Fault::StartCodes]),
         ("gortsplib#480: stream starts over", &[Fault::Restarts]),
         ("frigate#6922: time jumps back", &[Fault::Jump(-30)]),
         ("frigate#6922: time jumps forward", &[Fault::Jump(3600)]),

@@ -73,7 +73,7 @@ pub(super) fn build(
 ) -> Result<BuiltPipeline, SourceError> {
     let uri = &config.uri;
     let pipeline = gst::Pipeline::with_name(&context.name);
-    decode::keep_colors_of_jpeg(&pipeline);
+    decode::prefer_forms(&pipeline);
     let hardware = VideoHardware::detect(&context.machine);
     let diagnostics = Arc::new(SessionDiagnostics::new(logged_format));
     let capture = EncodedCapture::of(context);

@@ -173,25 +173,41 @@ fn on_elements(
     });
 }
 
-/// Lets JPEG decoders give images in their own colors. That of GStreamer 1.20 takes the first format that the elements behind it accept, and
-/// fails where this becomes RGB after the first image.
-pub(super) fn keep_colors_of_jpeg(pipeline: &gst::Pipeline) {
-    let own = ["I420", "Y42B", "Y444", "Y41B", "GRAY8"];
-    let own = gst::Caps::builder("video/x-raw")
-        .field("format", gst::List::new(own))
-        .build();
+/// Lets elements that would take the first form which those behind them accept give another one where they can.
+///
+/// - JPEG decoders give images in their own colors. That of GStreamer 1.20 fails where the first form becomes RGB after the first image.
+/// - Start codes, not lengths, are before the units of H.264 and H.265 over RTP: some cameras send a keyframe and its parameter sets as one
+///   unit, with start codes between.
+pub(super) fn prefer_forms(pipeline: &gst::Pipeline) {
     pipeline.connect_deep_element_added(move |_, _, element| {
-        let is_meant = (element.factory()).is_some_and(|factory| factory.name() == "jpegdec");
-        let Some(output) = element.static_pad("src").filter(|_| is_meant) else {
+        let factory = element.factory().map(|factory| factory.name());
+        let codec = match factory.as_deref() {
+            Some("jpegdec") => None,
+            Some("rtph264depay") => Some("video/x-h264"),
+            Some("rtph265depay") => Some("video/x-h265"),
+            _ => return,
+        };
+        let own = match codec {
+            None => gst::Caps::builder("video/x-raw").field(
+                "format",
+                gst::List::new(["I420", "Y42B", "Y444", "Y41B", "GRAY8"]),
+            ),
+            Some(codec) => gst::Caps::builder(codec)
+                .field("stream-format", "byte-stream")
+                .field("alignment", "au"),
+        };
+        let (own, Some(output)) = (own.build(), element.static_pad("src")) else {
             return;
         };
         let answered = gst::PadProbeType::QUERY_DOWNSTREAM | gst::PadProbeType::PULL;
-        let own = own.clone();
-        output.add_probe(answered, move |_, info| {
+        output.add_probe(answered, move |pad, info| {
             if let Some(query) = info.query_mut()
                 && let gst::QueryViewMut::Caps(query) = query.view_mut()
-                && let Some(accepted) = query.result_owned()
+                && let Some(mut accepted) = query.result_owned()
             {
+                if accepted.is_any() {
+                    accepted = pad.pad_template_caps();
+                }
                 let mut ordered = accepted.intersect_with_mode(&own, gst::CapsIntersectMode::First);
                 ordered.merge(accepted);
                 query.set_result(&ordered);
