@@ -532,8 +532,31 @@ fn cameras_over_http_deliver_images_whatever_is_around_them() {
         vec![image.clone()],
     ));
     cases.push(("a still image of a slow camera", head("image/jpeg"), slow));
-    let running = cases.into_iter().map(|(what, head, pieces)| {
-        let source = config(http(serve_http(vec![(head, pieces)]), None));
+    let mut cases: Vec<(&str, Vec<_>)> = (cases.into_iter())
+        .map(|(what, head, pieces)| (what, vec![(head, pieces)]))
+        .collect();
+    let still = (head("image/jpeg"), vec![image.clone()]);
+    let busy = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy".to_owned();
+    for (what, refusal) in [
+        ("core#45259: a camera that is busy now and then", busy),
+        (
+            "motioneye#601: an empty answer now and then",
+            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned(),
+        ),
+    ] {
+        let refused = (refusal, Vec::new());
+        let answers = vec![
+            still.clone(),
+            refused.clone(),
+            still.clone(),
+            refused.clone(),
+            refused,
+            still.clone(),
+        ];
+        cases.push((what, answers));
+    }
+    let running = cases.into_iter().map(|(what, answers)| {
+        let source = config(http(serve_http(answers), None));
         (what, Collector::start(&source, usize::MAX))
     });
     for (what, source) in running.collect::<Vec<_>>() {
@@ -560,6 +583,23 @@ fn answers_over_http_that_are_no_video_are_told() {
         .concat();
         200
     ];
+    let announced = "HTTP/1.1 200 OK\r\nContent-Type: multipart/x-mixed-replace; boundary=f\r\nContent-Length: 99999999\r\n\r\n".to_owned();
+    let part = [b"--f\r\n\r\n", &jpeg()[..]].concat();
+    let collector = Collector::start(
+        &config(http(serve_http(vec![(announced, vec![part; 9])]), None)),
+        usize::MAX,
+    );
+    let reason = wait_until_some("its end", || collector.offline_reasons().into_iter().next());
+    assert_has!(reason => "before the length that it announced");
+    let gone = "HTTP/1.0 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned();
+    let still = (head("image/jpeg"), vec![jpeg()]);
+    let mut source = config(http(serve_http(vec![still, (gone, Vec::new())]), None));
+    source.stall_timeout = 2 * SECOND;
+    let collector = Collector::start(&source, usize::MAX);
+    let reason = wait_until_some("a reason", || {
+        collector.offline_reasons().into_iter().next()
+    });
+    assert_has!(reason => "404");
     #[rustfmt::skip]
     let cases = [
         ("motioneye#1281", not_found, vec![], "404"),

@@ -229,6 +229,23 @@ fn a_live_playlist_whose_files_are_refused_says_which_and_how() {
     }
 }
 
+/// hls.js#4309, ExoPlayer#2872: a program that writes a playlist is started again, and begins with its first number.
+#[test]
+fn a_live_playlist_that_starts_over_says_so_and_comes_back() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let camera = HttpCamera::start(folder.path(), None);
+    let mut source = source(camera.uri("restarts"), None);
+    source.stall_timeout = Duration::from_secs(3);
+    let collector = Collector::start(&source, usize::MAX);
+    // More than the files of the earlier numbers have.
+    collector.wait_for_frames(400, "frames of the new numbers");
+    // GStreamer 1.16 runs on.
+    for reason in collector.offline_reasons() {
+        assert_has!(reason => "it lists no new files", "EXT-X-MEDIA-SEQUENCE");
+    }
+    check_white(&collector.stop().0, "starts over");
+}
+
 /// How to send a white image to the source at `uri`, and the thread that asks for it.
 struct Stream {
     what: &'static str,

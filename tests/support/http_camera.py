@@ -5,7 +5,7 @@
     http_camera.py IMAGE STREAM [CERTIFICATE]
 
 Prints its port. `answers` has the path of each request so far with the status of the answer. The last part of a path says what is served: `still`, `mjpeg`,
-`ts`, `hls`, whose playlist names one `segment`, or `live`, whose playlist names others as time goes on. A part before it says what comes first: `basic`, `digest` or `sha256` asks for credentials, `redirect` leads to the rest of the path,
+`ts`, `hls`, whose playlist names one `segment`, `live`, whose playlist names others as time goes on, or `restarts`, as that until 6 s after the first request, when it begins again at 0. A part before it says what comes first: `basic`, `digest` or `sha256` asks for credentials, `redirect` leads to the rest of the path,
 a number is the status of all answers but that of `live`.
 Ends with its standard input, so that it never outlives a test.
 """
@@ -29,7 +29,7 @@ WHOLE = {
     "hls": ("application/vnd.apple.mpegurl", PLAYLIST),
     "segment": ("video/mp2t", STREAM),
 }
-answers = []
+answers, begins = [], {}
 
 
 class Camera(http.server.BaseHTTPRequestHandler):
@@ -68,12 +68,17 @@ class Camera(http.server.BaseHTTPRequestHandler):
         if what == "answers":
             self.end_headers()
             self.wfile.write("\n".join(answers).encode())
-        elif what in WHOLE or what == "live":
-            kind, body = WHOLE["hls"] if what == "live" else WHOLE[what]
-            if what == "live":
-                now = int(time.time())
-                files = "".join(f"#EXTINF:1,\nsegment{now + number}\n" for number in range(4))
-                body = f"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXT-X-MEDIA-SEQUENCE:{now}\n{files}".encode()
+        elif what in WHOLE or what in ("live", "restarts") or what.startswith("segment"):
+            kind, body = WHOLE["segment"] if what.startswith("segment") else WHOLE.get(what, WHOLE["hls"])
+            if what in ("live", "restarts"):
+                # The stream lasts two seconds.
+                seconds = 2 if what == "restarts" else 1
+                now = int(time.time()) // seconds
+                if what == "restarts":
+                    since = now - begins.setdefault(self.path, now)
+                    now = now if since < 3 else since - 3
+                files = "".join(f"#EXTINF:{seconds},\nsegment{now + number}\n" for number in range(4))
+                body = f"#EXTM3U\n#EXT-X-TARGETDURATION:{seconds}\n#EXT-X-MEDIA-SEQUENCE:{now}\n{files}".encode()
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

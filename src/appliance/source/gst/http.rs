@@ -45,10 +45,16 @@ enum Body {
     #[default]
     Begins,
     Images(JpegStream),
+    /// As [`Self::Begins`], of a still image that is fetched again.
+    Again,
     /// Its first bytes are text, of this kind, and no playlist.
     Text(String),
-    /// It has ended after one image.
-    Still,
+    /// It lists files of the media.
+    Playlist,
+    /// It has ended after one image; without one, where a camera is busy.
+    Still {
+        has_image: bool,
+    },
 }
 
 /// What is received, and how.
@@ -146,20 +152,48 @@ impl HttpSource {
         }
     }
 
-    /// Fetches a still image again where that is due; until then the source is alive.
+    /// The error of a playlist without new files for this long.
+    pub(super) fn playlist_error(&self, idle: Duration) -> Option<SourceError> {
+        matches!(*self.body.lock(), Body::Playlist).then(|| SourceError::Element {
+            element: "playlist".to_owned(),
+            message: format!("it lists no new files for {} ms", idle.as_millis()),
+            hint: Some(
+                "the program that writes it may have stopped, or have begun again with smaller numbers (EXT-X-MEDIA-SEQUENCE)",
+            ),
+        })
+    }
+
+    /// Whether `error` does not end the source: a camera that is busy may refuse to send the next still image.
+    pub(super) fn is_passed_over(&self, error: &gst::message::Error) -> bool {
+        let is_own = error.src().is_some_and(|element| *element == self.element);
+        let is_of_still = matches!(*self.body.lock(), Body::Again | Body::Still { .. });
+        is_own && is_of_still && !messages::is_access_refused(error)
+    }
+
+    /// Whether the newest fetch of a still image has given none so far.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(
+            *self.body.lock(),
+            Body::Again | Body::Still { has_image: false }
+        )
+    }
+
+    /// Fetches a still image again where that is due; until then the source is alive, unless the last one did not come.
     pub(super) fn poll(&self, stall_monitor: &StallMonitor) {
         let mut fetched_at = self.fetched_at.lock();
-        if !matches!(*self.body.lock(), Body::Still) {
+        let Body::Still { has_image } = *self.body.lock() else {
             return;
+        };
+        if has_image {
+            stall_monitor.mark_alive();
         }
-        stall_monitor.mark_alive();
         if fetched_at.elapsed() < self.poll {
             return;
         }
         *fetched_at = Instant::now();
         // Its thread has ended with the image. A failure is reported on the bus.
         let _ = self.element.set_state(gst::State::Ready);
-        *self.body.lock() = Body::Begins;
+        *self.body.lock() = Body::Again;
         let _ = self.element.sync_state_with_parent();
     }
 }
@@ -181,7 +215,7 @@ impl Receiver {
             return gst::PadProbeReturn::Ok;
         };
         let mut body = self.body.lock();
-        if matches!(*body, Body::Begins) {
+        if matches!(*body, Body::Begins | Body::Again) {
             if self.images.lock().is_none() {
                 let has_images = has_images(&mapped) || announces_parts(pad);
                 let is_playlist = mapped.starts_with(b"#EXTM3U");
@@ -203,6 +237,7 @@ impl Receiver {
                     return gst::PadProbeReturn::Handled;
                 }
                 if is_playlist {
+                    *body = Body::Playlist;
                     (self.on_playlist)();
                 }
                 if !has_images {
@@ -233,12 +268,15 @@ impl Receiver {
         gst::PadProbeReturn::Handled
     }
 
-    /// The answer has ended.
+    /// The answer has ended, or failed.
     fn end(&self) -> gst::PadProbeReturn {
         let mut body = self.body.lock();
         let images = self.images.lock();
         match (&*body, images.as_ref()) {
-            (Body::Images(stream), _) if stream.images() == 1 => *body = Body::Still,
+            (Body::Images(stream), _) if stream.images() == 1 => {
+                *body = Body::Still { has_image: true };
+            }
+            (Body::Again, _) => *body = Body::Still { has_image: false },
             (_, Some(images)) => _ = images.end_of_stream(),
             // Nothing came at all.
             (_, None) => return gst::PadProbeReturn::Ok,

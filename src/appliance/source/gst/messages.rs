@@ -152,7 +152,7 @@ pub(super) fn has_status(message: &gst::message::Error) -> bool {
 
 /// Whether a server refuses this user: RTSP and HTTP status 401 or 403. `rtspsrc` has no error code for 403, but gives the status, and that of
 /// GStreamer 1.16 has neither for a 401 without a method that it knows.
-fn is_access_refused(message: &gst::message::Error) -> bool {
+pub(super) fn is_access_refused(message: &gst::message::Error) -> bool {
     message.error().matches(gst::ResourceError::NotAuthorized)
         || matches!(status(message), Some(401 | 403))
         || lacks_authentication(message)
@@ -263,9 +263,13 @@ fn rtsp_hint(message: &gst::message::Error, text: &str) -> Option<&'static str> 
     )
 }
 
-/// The remedy for what an SRT peer, a server of RTSP or RTMP, or an MP4 file has.
+/// The remedy for what an SRT peer, a server of RTSP, RTMP or HTTP, or an MP4 file has.
 fn hint_by_text(text: &str) -> Option<&'static str> {
     let hints = [
+        (
+            "Server does not accept Range HTTP header",
+            "the answer has ended before the length that it announced (Content-Length), and its rest cannot be fetched",
+        ),
         (
             "Failed to authenticate",
             "check passphrase= in the uri; without encryption there is none",
