@@ -67,7 +67,12 @@ pub(crate) async fn connect(
     let of_will = of_will.into_iter().filter(|_| identity.will.is_some());
     let of_version = [Feature::Version5].into_iter().filter(|_| fixed.is_none());
     let optional: Features = of_will.chain(of_version).collect();
-    let attempt_without = |left_out: Features| {
+    let attempt_without = |left_out: Features, last: Option<Failure>| {
+        // A broker that has not answered for so long answers soon or not at all.
+        let limit = match last {
+            Some(Failure::Silent) => limit / 4,
+            _ => limit,
+        };
         let protocol = fixed.unwrap_or(match left_out.has(Feature::Version5) {
             true => Protocol::V311,
             false => Protocol::V5,
@@ -79,11 +84,11 @@ pub(crate) async fn connect(
     let mut last = None;
     loop {
         let left_out = tried[tried.len() - 1];
-        match attempt_without(left_out).await {
+        match attempt_without(left_out, last).await {
             Ok(link) => {
                 // A broker that has said nothing may have been starting, and take everything by now.
                 if matches!(last, Some(Failure::Closed | Failure::Silent))
-                    && let Ok(link) = attempt_without(tried[0]).await
+                    && let Ok(link) = attempt_without(tried[0], last).await
                 {
                     known.accepted(tried[0], None);
                     return Ok(link);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is known of one broker: what it cannot do, as it has said or shown. It lasts as long as the process.
 //!
-//! A broker that refuses a CONNECT and says why is asked again at once without that. One that closes the connection, or does not answer, is
-//! asked again as before: it may be starting. The second time in a row, everything that brokers close on is left out in turn.
+//! A broker that refuses a CONNECT and says why is asked again at once without that. One that closes the connection is asked again as
+//! before: it may be starting. The second time in a row, everything that brokers close on is left out in turn. One that does not answer
+//! is asked with MQTT 3.1.1 at once: a time-out is long.
 
 use std::time::Duration;
 
@@ -180,7 +181,7 @@ impl Known {
             Failure::Closed | Failure::Silent => {
                 if tried.len() == 1 {
                     self.unanswered += 1;
-                    if !self.is_thorough() {
+                    if failure == Failure::Closed && !self.is_thorough() {
                         return None;
                     }
                 }
@@ -254,7 +255,7 @@ mod tests {
             ("3.1.1 only", refuses(0x84), Version5, &[Version5], 2),
             ("emqx#2167", refuses(0x84), Will, &[Version5, Will], 3),
             ("nats-server#3369", Closed, Version5, &[Version5], 3),
-            ("emqx-rel#323", Silent, Version5, &[Version5], 3),
+            ("emqx-rel#323", Silent, Version5, &[Version5], 2),
             ("mosquitto#1827", Closed, Retain, &[Retain], 4),
         ];
         for (name, failure, feature, expected, connections) in cases {
