@@ -221,6 +221,7 @@ fn broker_that_lacks_something_gets_all_events_without_it() {
         ("ministack#1398", refuses(is_5, b"\x20\x02\0\0"), v311),
         ("emqx#135 vernemq#1883 NanoNNG#1624", sends, all),
         ("nanomq#1531 nanomq#1667: properties of a CONNECT", has(b"\x17\x01\x1a\0\x01r", |_| false, closes), all),
+        ("emqx#3461 rmqtt#54: a maximum QoS of 2", has(b"\x24\x02", |_| false, closes), all),
         ("emqx#18919 full at first", is_full, all),
     ];
     std::thread::scope(|scope| {

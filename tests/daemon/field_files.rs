@@ -22,6 +22,12 @@ fn drawn(size: &str, fps: u32, seconds: u32) -> String {
     format!("-f lavfi -i testsrc2=s={size}:r={fps}:d={seconds}")
 }
 
+/// Where `part` begins.
+fn find(bytes: &[u8], part: &[u8]) -> usize {
+    let mut windows = bytes.windows(part.len());
+    windows.position(|it| it == part).expect("it is there")
+}
+
 /// Does to a file what a program, or a cut, has done to those of its name.
 fn damage(path: &Path) {
     let mut bytes = std::fs::read(path).expect("a file");
@@ -32,6 +38,19 @@ fn damage(path: &Path) {
         // Packets have 188 bytes.
         (Some("late.ts"), _) => drop(bytes.drain(..15 * 188)),
         (Some("stray.ts"), _) => drop(bytes.splice(30 * 188..30 * 188, [0x78; 66])),
+        // A length of 64 bits takes the place of an empty box.
+        (Some("long.mp4"), _) => {
+            let at = find(&bytes, b"\0\0\0\x08free");
+            let header = [&[0, 0, 0, 1][..], b"mdat\0\0\0\0", &bytes[at + 8..at + 12]].concat();
+            let length = u32::from_be_bytes(header[12..].try_into().expect("four bytes")) + 8;
+            bytes[at..at + 12].copy_from_slice(&header[..12]);
+            bytes[at + 12..at + 16].copy_from_slice(&length.to_be_bytes());
+        }
+        // The media goes on to the end of the file.
+        (Some("open.mp4"), _) => {
+            let at = find(&bytes, b"mdat");
+            bytes[at - 4..at].fill(0);
+        }
         (Some("jump.ts"), _) => {
             let later = path.with_file_name("later.ts");
             let from = path.display();
@@ -98,6 +117,8 @@ fn every_frame_that_ffmpeg_shows_is_delivered() {
         ("ExoPlayer#8678: the time jumps", "jump.ts", copy("")),
         ("other bytes between packets", "stray.ts", copy("")),
         ("mp4box.js#360: no duration", "length.mp4", copy(&format!("{pieces}+separate_moof"))),
+        ("mux.js#410: a length of 64 bits", "long.mp4", copy("")),
+        ("mp4-quicktime#2 taglib#765: media up to the end", "open.mp4", copy("-movflags faststart")),
         ("a fragment for each frame", "every.mp4", copy("-movflags frag_every_frame+empty_moov")),
     ];
     for (thread, name, recipe) in cases {
