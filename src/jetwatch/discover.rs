@@ -125,7 +125,7 @@ pub(super) fn finder() -> CameraFinder {
         });
         let addresses = query.address.as_slice();
         match found(addresses, DEFAULT_WAIT) {
-            Ok(found) => document(&ask(found, login.as_ref(), None)),
+            Ok(found) => document(&ask(found, login.as_ref(), query.ca_file.as_deref())),
             Err(error) => json!({ "cameras": [], "error": format!("{error:#}") }),
         }
     })

@@ -4,10 +4,14 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 
 import { start } from "./daemon.mjs";
 import { LIMIT, PHONE, binary, flow, logIn, model, open, press, shoot } from "./harness.mjs";
+import { certify } from "./nginx.mjs";
 
 const USER = "admin";
 const CAMERA_PASSWORD = "p<&>ss";
@@ -28,7 +32,11 @@ async function support(name, args) {
 
 export async function cameraFlows() {
   const server = await support("rtsp_server.py", ["--user", USER, "--password", CAMERA_PASSWORD]);
-  const onvif = await support("onvif_camera.py", [JSON.stringify({ login: "digest", stream_host: `127.0.0.1:${server.port}` })]);
+  const folder = mkdtempSync(join(tmpdir(), "jetwatch-web-camera-"));
+  const [certificate, key] = certify(folder);
+  const withKey = join(folder, "own.pem");
+  writeFileSync(withKey, [certificate, key].map((file) => readFileSync(file)).join(""));
+  const onvif = await support("onvif_camera.py", [JSON.stringify({ login: "digest", certificate: withKey, stream_host: `127.0.0.1:${server.port}` })]);
   // The scripted detector has no camera.
   const box = await start(binary, { users: [["anna", "administrator"], ["otto", "operator"]], config: (port, web) => `device: test-box
 sources:
@@ -49,7 +57,10 @@ ${web.map((line) => `  ${line}\n`).join("")}` });
       await page.waitForSelector("#cameras:not([hidden])", LIMIT);
       await page.click("#cameras");
       await page.waitForSelector("input[name=address]", LIMIT);
-      await page.type("input[name=address]", `127.0.0.1:${onvif.port}`);
+      await page.type("input[name=address]", `https://127.0.0.1:${onvif.port}`);
+      await press(page, "Find cameras");
+      await page.waitForFunction(() => /not trusted \(unknown-ca\)/.test(document.querySelector(".found .problem")?.textContent), LIMIT);
+      await page.type("input[name=ca_file]", certificate);
       await press(page, "Find cameras");
       await page.waitForFunction(() => /asks for user and password/.test(document.querySelector(".found .problem")?.textContent), LIMIT);
       await page.type("input[name=user]", USER);
@@ -71,7 +82,8 @@ ${web.map((line) => `  ${line}\n`).join("")}` });
       await page.waitForFunction(() => /^door is in the configuration/.test(document.querySelector(".look .result")?.textContent), LIMIT);
       await page.setViewport(PHONE);
       await shoot(page, "cameras-phone");
-      assert.match(box.text(), /# the first[\s\S]*name: door\n\s+uri: "rtsp:\/\/127[\s\S]*max_fps: 15\n\s+onvif:\n\s+events: motion\n\s+address: "http:\/\/127[\s\S]*# What finds/);
+      // The stream needs no certificate, the events do.
+      assert.match(box.text(), /# the first[\s\S]*name: door\n\s+uri: "rtsp:\/\/127[\s\S]*ca_file: "\/[\s\S]*max_fps: 15\n\s+onvif:\n\s+events: motion\n\s+address: "https:\/\/127[\s\S]*# What finds/);
       assert.equal(box.text().includes(CAMERA_PASSWORD), false);
       await page.evaluate(() => { location.hash = "#live"; });
       await page.waitForFunction(() => document.querySelector(".tile[data-source=door] .state")?.textContent === "online" && Number(document.querySelector(".tile[data-source=door]")?.dataset.pictures) > 0, LIMIT);
@@ -94,6 +106,10 @@ ${web.map((line) => `  ${line}\n`).join("")}` });
       await press(page, "Test as a stream");
       await page.waitForFunction(() => /cameras of the network/.test(document.querySelector("#notice")?.textContent), LIMIT);
       await shoot(page, "cameras-wrong");
+      await page.$eval("input[name=address]", (input) => { input.value = "rtsp://127.0.0.1/1"; });
+      await page.type("input[name=ca_file]", "/none.pem");
+      await press(page, "Test as a stream");
+      await page.waitForFunction(() => /only for addresses with https:\/\/ or rtsps:\/\//.test(document.querySelector("#notice")?.textContent), LIMIT);
       await page.browserContext().close();
     });
 
@@ -109,5 +125,6 @@ ${web.map((line) => `  ${line}\n`).join("")}` });
     await box.stop();
     onvif.stop();
     server.stop();
+    rmSync(folder, { recursive: true });
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the page asks of the daemon: the part that the pipeline's glue implements.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -85,6 +86,8 @@ pub struct CameraQuery {
     pub user: Option<String>,
     /// The user's password.
     pub password: Option<String>,
+    /// PEM file of the certificates to trust over TLS; `None`: those of the system.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// Looks for ONVIF cameras; the answer is what `jetwatch discover --json` prints. May take minutes.
@@ -102,6 +105,8 @@ pub struct NewCamera {
     pub user: Option<String>,
     /// The user's password.
     pub password: Option<String>,
+    /// PEM file of the certificates to trust over TLS; `None`: those of the system.
+    pub ca_file: Option<PathBuf>,
     /// Frames per second at most.
     pub max_fps: Option<f32>,
     /// Its motion is followed; `None`: it is not.

@@ -20,8 +20,8 @@ use jetwatch_config::{
 use jetwatch_platform::{Machine, Memory, SysRoot};
 use jetwatch_publish::SourceInfo;
 use jetwatch_web::{
-    Backend, CameraFinder, CameraJob, Hub, LiveStreams, MediaLibrary, NewCamera, ObjectLibrary,
-    RuleEdit, RuleKeys, RuleOutcome, RulesRequest,
+    Backend, CameraFinder, CameraJob, CameraQuery, Hub, LiveStreams, MediaLibrary, NewCamera,
+    ObjectLibrary, RuleEdit, RuleKeys, RuleOutcome, RulesRequest,
 };
 
 use super::cameras::{Cameras, item_yaml, source_of};
@@ -299,7 +299,13 @@ impl Backend for PageBackend {
         self.outcome(yaml, edited)
     }
 
-    fn start_camera_job(&self, job: CameraJob) -> Result<(), String> {
+    fn start_camera_job(&self, mut job: CameraJob) -> Result<(), String> {
+        let (CameraJob::Find(CameraQuery { ca_file, .. })
+        | CameraJob::Test(NewCamera { ca_file, .. })) = &mut job;
+        // As in the configuration.
+        if let (Some(file), Some(path)) = (ca_file, &self.path) {
+            *file = path.with_file_name(&*file);
+        }
         match job {
             CameraJob::Find(query) => self.cameras.find(query),
             CameraJob::Test(camera) => self.cameras.test(&camera),

@@ -163,6 +163,9 @@ pub(super) fn source_of(camera: &NewCamera) -> Result<SourceConfig, String> {
     if let Some(fps) = camera.max_fps {
         item["max_fps"] = json!(fps);
     }
+    if let Some(file) = &camera.ca_file {
+        item["ca_file"] = json!(file);
+    }
     if let Some(motion) = &camera.motion {
         item["onvif"] = json!({"events": "motion", "address": motion.address});
         if let Some(input) = &motion.input {
@@ -213,6 +216,9 @@ pub(super) fn item_yaml(camera: &NewCamera, password_file: &str) -> String {
             json!(password_file)
         );
         text += &lines;
+    }
+    if let Some(file) = &camera.ca_file {
+        text += &format!("  ca_file: {}\n", json!(file));
     }
     if let Some(fps) = camera.max_fps {
         text += &format!("  max_fps: {fps}\n");
@@ -462,13 +468,20 @@ mod tests {
                 input: Some("v: 1".to_owned()),
             })
         };
-        camera.motion = motion("10.0.0.5:8000");
+        camera.motion = motion("https://10.0.0.5");
+        camera.ca_file = Some("own: 1.pem".into());
         assert!(item_yaml(&camera, "secrets/gate").ends_with(
-            "\n  user: \"a: b\"\n  password_file: \"secrets/gate\"\n  max_fps: 7.5\n  onvif:\n    events: motion\n    \
-             address: \"10.0.0.5:8000\"\n    input: \"v: 1\"\n"
+            "\n  user: \"a: b\"\n  password_file: \"secrets/gate\"\n  ca_file: \"own: 1.pem\"\n  max_fps: 7.5\n  onvif:\n    \
+             events: motion\n    address: \"https://10.0.0.5\"\n    input: \"v: 1\"\n"
         ));
         let onvif = source_of(&camera).expect("accepted").onvif.expect("set");
         assert_eq!(onvif.input.as_deref(), Some("v: 1"));
+        camera.motion = motion("10.0.0.5");
+        assert!(
+            source_of(&camera)
+                .is_err_and(|error| error.contains("only for addresses with https://"))
+        );
+        camera.ca_file = None;
         camera.motion = motion("rtsp://10.0.0.5");
         assert!(source_of(&camera).is_err_and(|error| error.contains("onvif")));
     }

@@ -32,9 +32,10 @@ export function show(main) {
   const [address, addressLabel] = field("address", t("cameras.address"), { placeholder: "192.168.1.20", type: "text" });
   const [user, userLabel] = field("user", t("cameras.user"));
   const [password, passwordLabel] = field("password", t("login.password"), { type: "password", autocomplete: "new-password" });
+  const [certificate, certificateLabel] = field("ca_file", t("cameras.certificate"));
   const find = el("button", { type: "submit", class: "primary" }, t("cameras.find"));
   const direct = el("button", { type: "button" }, t("cameras.direct"));
-  const search = el("form", { class: "filter" }, addressLabel, userLabel, passwordLabel);
+  const search = el("form", { class: "filter" }, addressLabel, userLabel, passwordLabel, certificateLabel);
   const progress = el("p", { class: "result", role: "status" });
   const list = el("div", { class: "found" });
   const look = el("section", { class: "panel look", hidden: true });
@@ -44,6 +45,8 @@ export function show(main) {
   let camera = null;
 
   const login = () => (user.value ? { user: user.value, password: password.value } : {});
+  const trusted = () => certificate.value.trim() || null;
+  const isTls = (uri) => /^(rtsps|https):/.test(uri);
   const busy = (what) => {
     find.disabled = direct.disabled = Boolean(what);
     for (const button of list.querySelectorAll("button")) button.disabled = Boolean(what);
@@ -103,7 +106,8 @@ export function show(main) {
     return one.events ? { address: one.address, input: isRecorder ? stream.input : null } : null;
   };
 
-  function test(uri, names, motion = null) {
+  /** Of a camera that was found, `motion` is where it reports it, or null. */
+  function test(uri, names, motion) {
     // What is typed into an address belongs into the fields: the address is written into the configuration.
     const typed = /^([a-z]+:\/\/)([^/@]*)@(.*)$/i.exec(uri);
     if (typed) {
@@ -114,11 +118,14 @@ export function show(main) {
     }
     const host = /:\/\/\[?([^/:\]]+)/.exec(uri);
     camera = { name: nameFor([...names, host && host[1]]), uri, ...login() };
+    // Not for addresses of the camera that have no TLS: the daemon refuses it there. What was typed has to fit.
+    const file = trusted();
+    if (motion === undefined || isTls(uri)) camera.ca_file = file;
     look.hidden = true;
-    run({ test: camera }, (now) => showTest(now, motion));
+    run({ test: camera }, (now) => showTest(now, motion, file));
   }
 
-  const showTest = ({ tested }, motion) => {
+  const showTest = ({ tested }, motion, file) => {
     look.hidden = false;
     if (!tested || tested.error) {
       look.replaceChildren(el("h2", {}, t("cameras.stream")), el("p", { class: "problem", role: "alert" }, (tested && tested.error) || t("cameras.notOpened")), el("p", { class: "quiet" }, camera.uri));
@@ -139,7 +146,7 @@ export function show(main) {
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       add.disabled = true;
-      const wanted = { ...camera, name: name.value, max_fps: fps.value ? Number(fps.value) : null, motion: follows.checked ? motion : null };
+      const wanted = { ...camera, name: name.value, max_fps: fps.value ? Number(fps.value) : null, ...(follows.checked && { motion, ca_file: isTls(motion.address) ? file : camera.ca_file }) };
       try {
         showAdded(result, await put("cameras", wanted), wanted);
       } catch (error) {
@@ -166,7 +173,7 @@ export function show(main) {
   search.addEventListener("submit", (event) => {
     event.preventDefault();
     if (/^rtsps?:/i.test(address.value.trim())) direct.click();
-    else run({ find: { address: address.value.trim() || null, ...login() } }, showFound);
+    else run({ find: { address: address.value.trim() || null, ...login(), ca_file: trusted() } }, showFound);
   });
   direct.addEventListener("click", () => {
     if (address.value.trim()) test(address.value.trim(), []);

@@ -391,6 +391,7 @@ export default {
   "cameras.search": "Kamera finden",
   "cameras.address": "Host oder Adresse eines Streams",
   "cameras.user": "Benutzer der Kamera",
+  "cameras.certificate": "Zertifikatsdatei der Kamera, auf dem Gerät (ca_file)",
   "cameras.find": "Kameras suchen",
   "cameras.direct": "Als Stream testen",
   "cameras.about": "Ohne Adresse werden die Netze dieses Geräts per ONVIF durchsucht. Das Passwort kommt in eine eigene Datei neben der Konfiguration, die nur der Dienst lesen darf. Kameras sperren einen Benutzer nach wenigen falschen Passwörtern.",

@@ -391,6 +391,7 @@ export default {
   "cameras.search": "Find a camera",
   "cameras.address": "Host, or address of a stream",
   "cameras.user": "User of the camera",
+  "cameras.certificate": "Certificate file of the camera, on the device (ca_file)",
   "cameras.find": "Find cameras",
   "cameras.direct": "Test as a stream",
   "cameras.about": "Without an address, the networks of this device are searched by ONVIF. The password is kept in a file of its own beside the configuration, which only the daemon may read. Cameras lock a user after a few wrong passwords.",

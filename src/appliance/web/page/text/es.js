@@ -391,6 +391,7 @@ export default {
   "cameras.search": "Buscar una cámara",
   "cameras.address": "Host o dirección de un flujo",
   "cameras.user": "Usuario de la cámara",
+  "cameras.certificate": "Archivo de certificado de la cámara, en el dispositivo (ca_file)",
   "cameras.find": "Buscar cámaras",
   "cameras.direct": "Probar como flujo",
   "cameras.about": "Sin dirección, se buscan cámaras por ONVIF en las redes de este dispositivo. La contraseña se guarda en un archivo propio junto a la configuración, que solo el servicio puede leer. Las cámaras bloquean a un usuario tras unas pocas contraseñas incorrectas.",

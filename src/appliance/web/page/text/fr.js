@@ -391,6 +391,7 @@ export default {
   "cameras.search": "Trouver une caméra",
   "cameras.address": "Hôte ou adresse d’un flux",
   "cameras.user": "Utilisateur de la caméra",
+  "cameras.certificate": "Fichier de certificat de la caméra, sur l’appareil (ca_file)",
   "cameras.find": "Chercher des caméras",
   "cameras.direct": "Tester comme flux",
   "cameras.about": "Sans adresse, les réseaux de cet appareil sont explorés par ONVIF. Le mot de passe est gardé dans un fichier à part, à côté de la configuration, que seul le service peut lire. Les caméras bloquent un utilisateur après quelques mots de passe erronés.",

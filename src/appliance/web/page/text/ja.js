@@ -391,6 +391,7 @@ export default {
   "cameras.search": "カメラを探す",
   "cameras.address": "ホスト、またはストリームのアドレス",
   "cameras.user": "カメラのユーザー",
+  "cameras.certificate": "カメラの証明書ファイル（デバイス上、ca_file）",
   "cameras.find": "カメラを検索",
   "cameras.direct": "ストリームとしてテスト",
   "cameras.about": "アドレスがない場合は、このデバイスのネットワークを ONVIF で検索します。パスワードは設定の隣の専用ファイルに保存され、サービスだけが読めます。パスワードを数回間違えると、カメラはユーザーをロックします。",

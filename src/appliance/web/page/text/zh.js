@@ -391,6 +391,7 @@ export default {
   "cameras.search": "查找摄像机",
   "cameras.address": "主机或码流地址",
   "cameras.user": "摄像机的用户",
+  "cameras.certificate": "摄像机的证书文件，在本设备上（ca_file）",
   "cameras.find": "查找摄像机",
   "cameras.direct": "作为码流测试",
   "cameras.about": "不填地址时，通过 ONVIF 搜索本设备所在的网络。密码保存在配置旁的单独文件中，只有服务可以读取。密码错误几次后，摄像机会锁定用户。",
