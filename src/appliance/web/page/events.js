@@ -10,7 +10,7 @@ import { paint, readPictures } from "./pictures.js";
 import { makePlayer } from "./player.js";
 import { may, on, state } from "./store.js";
 import { asTime, fromNow, partsOf, t } from "./text.js";
-import { PARTS, dayOf, makeTimeline } from "./timeline.js";
+import { dayOf, makeTimeline, readActivity } from "./timeline.js";
 
 /** Objects, and pieces of continuous recording, of a page. */
 const PAGE = 50;
@@ -302,23 +302,17 @@ export function show(main) {
   };
 
   const setDay = (step) => {
-    const other = new Date(day);
-    other.setDate(other.getDate() + step);
-    day = other.getTime();
+    day = dayOf(day, step);
     readDay();
   };
 
   const readDay = async () => {
-    const from = new Date(day);
-    const to = new Date(day);
-    to.setDate(to.getDate() + 1);
-    text(dayTitle, dayName(day));
-    dayAfter.disabled = to.getTime() > Date.now();
     const wanted = day;
+    text(dayTitle, dayName(day));
+    dayAfter.disabled = dayOf(day, 1) > Date.now();
     try {
-      const { sources } = await get(withQuery("activity", { from: from.toISOString(), to: to.toISOString(), parts: PARTS }));
+      const found = await readActivity(wanted);
       if (wanted !== day) return;
-      const found = sources || {};
       const names = [...new Set([...state.sources.keys(), ...Object.keys(found)])].sort();
       timeline.show(day, names, found);
       saver.learn(names);

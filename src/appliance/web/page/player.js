@@ -8,7 +8,7 @@ import { may } from "./store.js";
 import { openShare } from "./share.js";
 import { happenedText, titleOf } from "./cards.js";
 import { asPercent, t } from "./text.js";
-import { PARTS, dayOf, makeTimeline } from "./timeline.js";
+import { dayOf, makeTimeline, readActivity } from "./timeline.js";
 
 /** Played before an event. */
 const LEAD_MS = 1000;
@@ -199,10 +199,7 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
     timeline.show(day, [of], {});
     timeline.point(of, ms);
     try {
-      const next = new Date(day);
-      next.setDate(next.getDate() + 1);
-      const { sources } = await get(withQuery("activity", { from: new Date(day).toISOString(), to: next.toISOString(), parts: PARTS }));
-      timeline.show(day, [of], sources || {});
+      timeline.show(day, [of], await readActivity(day));
     } catch {
       // The cursor can be moved all the same.
     }

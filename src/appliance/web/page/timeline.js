@@ -1,21 +1,30 @@
 // A day of each source: when objects came, and of when there is video. A pointer or the keyboard moves a cursor over it. While it is
 // moved only the cursor changes, so that each frame of the display has its place.
 
+import { get, withQuery } from "./api.js";
 import { clock, el, svg, text } from "./dom.js";
 import { t } from "./text.js";
 
 const DAY_MS = 86400000;
-export const PARTS = 288;
+const PARTS = 288;
 
 /** Steps of the keyboard. */
 const STEP_MS = 60000;
 const FAR_MS = 3600000;
 
-/** The begin of the day of a time, in the time zone of the browser. */
-export function dayOf(ms) {
+/** The begin of the day of a time, or of one that many days later, in the time zone of the browser. */
+export function dayOf(ms, days = 0) {
   const day = new Date(ms);
+  day.setDate(day.getDate() + days);
+  // Last: where the clock is changed at midnight, a day begins at one.
   day.setHours(0, 0, 0, 0);
   return day.getTime();
+}
+
+/** What `api/activity` says of each source on a day. */
+export async function readActivity(day) {
+  const [from, to] = [day, dayOf(day, 1)].map((ms) => new Date(ms).toISOString());
+  return (await get(withQuery("activity", { from, to, parts: PARTS }))).sources || {};
 }
 
 /**
@@ -24,11 +33,8 @@ export function dayOf(ms) {
  */
 export function makeTimeline({ onMove = () => {}, onPick, only = null }) {
   const rows = el("div", { class: "rows" });
-  const scale = el("div", { class: "scale", "aria-hidden": "true" }, ...[0, 3, 6, 9, 12, 15, 18, 21].map((hour) => {
-    const mark = el("span", {}, `${String(hour).padStart(2, "0")}`);
-    mark.style.left = `${(hour / 24) * 100}%`;
-    return mark;
-  }));
+  const hours = [0, 3, 6, 9, 12, 15, 18, 21].map((hour) => [hour, el("span", {}, `${String(hour).padStart(2, "0")}`)]);
+  const scale = el("div", { class: "scale", "aria-hidden": "true" }, ...hours.map(([, mark]) => mark));
   const node = el("div", { class: `timeline${only ? " of-one" : ""}` }, rows, el("div", { class: "row" }, only ? null : el("span", { class: "source" }), scale));
   const tracks = new Map();
   let day = dayOf(Date.now());
@@ -122,9 +128,9 @@ export function makeTimeline({ onMove = () => {}, onPick, only = null }) {
     /** Shows a day (the time of its begin) of these sources, with what `api/activity` says of each. */
     show: (begin, names, found) => {
       day = begin;
-      const next = new Date(begin);
-      next.setDate(next.getDate() + 1);
-      length = next.getTime() - begin;
+      length = dayOf(begin, 1) - begin;
+      // A day on which the clock is changed has another number of hours.
+      for (const [hour, mark] of hours) mark.style.left = `${((new Date(begin).setHours(hour) - begin) / length) * 100}%`;
       for (const [source, one] of tracks) {
         if (names.includes(source)) continue;
         one.track.parentElement.remove();
