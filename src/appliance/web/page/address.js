@@ -4,7 +4,13 @@
 export function where() {
   const [path, query] = location.hash.slice(1).split("?");
   const [page, ...rest] = path.split("/");
-  return { page, argument: rest.length > 0 ? decodeURIComponent(rest.join("/")) : undefined, query: new URLSearchParams(query || "") };
+  let argument = rest.length > 0 ? rest.join("/") : undefined;
+  try {
+    argument = argument && decodeURIComponent(argument);
+  } catch {
+    // A link that was cut within a letter.
+  }
+  return { page, argument, query: new URLSearchParams(query || "") };
 }
 
 function put(page, argument, query) {
