@@ -32,7 +32,7 @@ pub(in super::super) const MAX_ENCODED: [usize; 2] = [10, 8];
 /// Most sources in one stream of pictures.
 const MAX_SOURCES: usize = 64;
 
-/// Time after which a stream without messages sends a comment, so that a client that is gone is found.
+/// Time after which a stream without messages gives a sign of life, so that a client that is gone is found, and the page finds a lost connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Longest wait for a picture.
@@ -79,7 +79,7 @@ async fn send_messages(service: Arc<Service>, sender: PieceSender, _guard: Strea
                 message = tokio::time::timeout(KEEP_ALIVE, live.recv()) => message,
             };
             let piece = match message {
-                Err(_) => Bytes::from_static(b": still here\n\n"),
+                Err(_) => Bytes::from_static(b"event: alive\ndata: {}\n\n"),
                 Ok(Ok(message)) => {
                     let mut piece = BytesMut::with_capacity(message.len() + 8);
                     put_message(&mut piece, &message);

@@ -2,6 +2,7 @@
 // opens few connections to a host.
 
 import { withQuery } from "./api.js";
+import { SILENCE_MS } from "./store.js";
 
 /**
  * Reads the stream and calls back with each: the name, the picture, its times, and its tracks `{id, label, score, is_lost, box}`. Ends
@@ -10,13 +11,25 @@ import { withQuery } from "./api.js";
 export async function readPictures(sources, onPicture, signal) {
   let wait = 500;
   while (!signal.aborted) {
+    const request = new AbortController();
+    const end = () => request.abort();
+    let silence = null;
+    const heard = () => {
+      clearTimeout(silence);
+      silence = setTimeout(end, SILENCE_MS);
+    };
+    signal.addEventListener("abort", end);
+    heard();
     try {
-      const answer = await fetch(withQuery("api/pictures", { source: sources, marks: 1 }), { signal, credentials: "same-origin" });
+      const answer = await fetch(withQuery("api/pictures", { source: sources, marks: 1 }), { signal: request.signal, credentials: "same-origin" });
       if (!answer.ok) throw new Error(String(answer.status));
       wait = 500;
-      await readStream(answer.body.getReader(), onPicture);
+      await readStream(answer.body.getReader(), onPicture, heard);
     } catch {
       // Tried again below.
+    } finally {
+      clearTimeout(silence);
+      signal.removeEventListener("abort", end);
     }
     if (signal.aborted) return;
     await new Promise((done) => setTimeout(done, wait));
@@ -24,7 +37,7 @@ export async function readPictures(sources, onPicture, signal) {
   }
 }
 
-async function readStream(reader, onPicture) {
+async function readStream(reader, onPicture, onHeard) {
   let chunks = [];
   let length = 0;
   const take = (count) => {
@@ -45,6 +58,7 @@ async function readStream(reader, onPicture) {
   for (;;) {
     const { done, value } = await reader.read();
     if (done) return;
+    onHeard();
     chunks.push(value);
     length += value.length;
     for (;;) {

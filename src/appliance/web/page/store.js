@@ -68,10 +68,23 @@ function take(message) {
 
 let stream = null;
 
+/** Longest silence of a stream: the daemon gives a sign of life each 15 s. A connection that the network has lost may have no other end. */
+export const SILENCE_MS = 35000;
+let silence = null;
+
 /** Begins to read messages; the browser connects again by itself. */
 export function connect() {
   disconnect();
   stream = new EventSource("api/live");
+  const heard = () => {
+    clearTimeout(silence);
+    silence = setTimeout(() => {
+      connect();
+      emit("connection", false);
+    }, SILENCE_MS);
+  };
+  heard();
+  for (const kind of ["begin", "message", "alive"]) stream.addEventListener(kind, heard);
   stream.addEventListener("begin", () => {
     state.sources.clear();
     state.stats = state.previousStats = state.detector = state.throttling = state.reload = null;
@@ -86,7 +99,7 @@ export function connect() {
     emit("connection", false);
     if (stream && stream.readyState === EventSource.CLOSED) {
       // Refused, as where the session has ended or all streams are taken.
-      stream = null;
+      disconnect();
       setTimeout(() => emit("refused"), 3000);
     }
   });
@@ -95,6 +108,7 @@ export function connect() {
 export function disconnect() {
   if (stream) stream.close();
   stream = null;
+  clearTimeout(silence);
   state.connected = false;
 }
 
