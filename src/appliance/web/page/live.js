@@ -4,7 +4,7 @@ import { age, el, renew, text } from "./dom.js";
 import { get } from "./api.js";
 import { drawLayer, makeLayer } from "./layer.js";
 import { paint, readPictures } from "./pictures.js";
-import { on, rates, state } from "./store.js";
+import { OVERLOAD, droppedShare, on, rates, state } from "./store.js";
 import { asNumber, asPercent, t, wordOf } from "./text.js";
 import { playStream } from "./video.js";
 
@@ -13,9 +13,6 @@ const OLD_MS = 4000;
 
 /** Points of the trajectory of an object that are drawn. */
 const MAX_POINTS = 48;
-
-/** Share of dropped frames above which a source is overloaded. */
-const OVERLOAD = 0.1;
 
 /** What can be drawn, and whether it is. */
 const SHOWN = { boxes: "live.boxes", tracks: "live.tracks", zones: "zones.lines" };
@@ -170,11 +167,6 @@ function overloadText(names) {
   const cpus = ((state.stats && state.stats.machine && state.stats.machine.cpus) || []).filter((cpu) => cpu.load_percent !== null);
   const busy = cpus.filter((cpu) => cpu.load_percent >= 85).length;
   return [t("overload.dropped", { sources: told }), cpus.length > 0 ? t("overload.cores", { busy, count: cpus.length }) : "", t("overload.advice")].join(" ");
-}
-
-function droppedShare(name) {
-  const rate = rates(name);
-  return rate && rate.received > 0 ? rate.dropped / rate.received : 0;
 }
 
 /** Reads the zones and lines of a source, which are drawn over its pictures. */

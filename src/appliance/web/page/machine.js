@@ -2,7 +2,7 @@
 
 import { bytes, clock, dateAndTime, el, notify, renew, span } from "./dom.js";
 import { get, post } from "./api.js";
-import { may, on, rates, state } from "./store.js";
+import { OVERLOAD, droppedShare, may, on, state } from "./store.js";
 import { plot } from "./plot.js";
 import { showChecks } from "./checks.js";
 import { storage } from "./storage.js";
@@ -56,8 +56,7 @@ export function show(main) {
   };
 }
 
-/** Share of dropped frames, of free space and of available memory beyond which something needs attention. */
-const DROPPED = 0.1;
+/** Share of free space and of available memory beyond which something needs attention. */
 const FREE = 0.05;
 const AVAILABLE = 0.1;
 
@@ -73,9 +72,8 @@ function problems(node, usage) {
   if (usage && usage.is_full) add("bad", t("problem.full"));
   if (reload && reload.state !== "applied") add("bad", t("problem.reload", { state: wordOf("reload", reload.state) }));
   for (const { name } of state.sources.values()) {
-    const rate = rates(name);
-    const share = rate && rate.received > 0 ? rate.dropped / rate.received : 0;
-    if (share > DROPPED) add("warning", t("problem.dropped", { source: name, share: asPercent(share) }));
+    const share = droppedShare(name);
+    if (share > OVERLOAD) add("warning", t("problem.dropped", { source: name, share: asPercent(share) }));
   }
   const throttled = stats && stats.machine ? stats.machine.throttled_by : [];
   if (throttled.length > 0) add("warning", t("problem.throttled", { causes: throttled.map((cause) => cause.name).join(", ") }));

@@ -129,3 +129,12 @@ export function rates(name) {
   const [received, dropped, skipped] = [rate("frames"), rate("dropped_frames"), rate("skipped_frames")];
   return { received, dropped, detected: Math.max(0, received - dropped - skipped), skipped };
 }
+
+/** Share of dropped frames above which a source is overloaded. */
+export const OVERLOAD = 0.1;
+
+/** Share of the frames of a source that were dropped between the last two statistics. */
+export function droppedShare(name) {
+  const rate = rates(name);
+  return rate && rate.received > 0 ? rate.dropped / rate.received : 0;
+}
