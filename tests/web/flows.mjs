@@ -9,6 +9,7 @@ import { DESKTOP, LIMIT, PHONE, binary, click, finish, flow, focus, logIn, model
 import { accessFlows } from "./access.mjs";
 import { cameraFlows } from "./camera_flows.mjs";
 import { eventFlows } from "./event_flows.mjs";
+import { fieldFlows } from "./field_flows.mjs";
 import { firstUserFlows } from "./first_user.mjs";
 import { languageFlows } from "./language_flows.mjs";
 import { machineFlows } from "./machine_flows.mjs";
@@ -490,6 +491,7 @@ await proxyFlows();
 await eventFlows();
 await cameraFlows();
 await machineFlows();
+await fieldFlows();
 await accessFlows();
 await languageFlows();
 await firstUserFlows();
