@@ -134,12 +134,20 @@ fn overlapping_boxes_are_kept_without_nms() {
 fn label_index_out_of_range_error_names_tensor_and_index() {
     needs_onnx_runtime!();
     let network = ranked(&[2, 80, 1], &BOXES, &[0.5, 0.9, 0.1]);
-    let folder = folder_with(&network, "sizes_name: sizes,", RANKED);
-    let error = detect(folder.path(), 2)
-        .expect_err("there are three labels")
-        .to_string();
-    let wanted = "frame 0 of source 2: output `labels` holds the class 80 at index 1, expected 0 to 2: labels in model.yaml";
-    assert!(error.contains(wanted), "{error}");
+    let from_one = RANKED
+        .replace("detr", "finished")
+        .replace("labels:", "classes:");
+    let from_one = from_one.replace("}}", "}, boxes_are: normalized, first_class: 1}");
+    for (output, range) in [(RANKED, "0 to 2"), (from_one.as_str(), "1 to 3")] {
+        let folder = folder_with(&network, "sizes_name: sizes,", output);
+        let error = detect(folder.path(), 2)
+            .expect_err("there are three labels")
+            .to_string();
+        let wanted = format!(
+            "frame 0 of source 2: output `labels` holds the class 80 at index 1, expected {range}: labels in model.yaml"
+        );
+        assert!(error.contains(&wanted), "{error}");
+    }
 }
 
 /// Final rows without a batch axis, as PaddlePaddle exports them.

@@ -146,11 +146,11 @@ pub enum DetectError {
         value: String,
     },
     #[error(
-        "frame {seq} of source {}: output `{tensor}` holds the class {value} at index {index}, expected 0 to {}: labels in \
-         model.yaml are not those that the network was trained with, or its output is not in the layout that model.yaml gives; where the \
+        "frame {seq} of source {}: output `{tensor}` holds the class {value} at index {index}, expected {first_class} to \
+         {}: labels in model.yaml are not those that the network was trained with, or its output is not in the layout that model.yaml gives; where the \
          layout has output.first_class, check it",
         source_id.0,
-        labels - 1
+        first_class + labels - 1
     )]
     NoLabel {
         source_id: SourceId,
@@ -159,6 +159,8 @@ pub enum DetectError {
         /// Index of the first such value in this frame's part of the output.
         index: usize,
         value: String,
+        /// Number of the first class in the output.
+        first_class: usize,
         /// Number of labels, at least 1.
         labels: usize,
     },

@@ -16,6 +16,7 @@ pub(super) struct Postprocessor {
     decoder: Decoder,
     /// Names of the outputs in the layout's order.
     tensors: Vec<String>,
+    first_class: usize,
     labels: usize,
     /// One for each frame of the batch, where the layout gives embeddings.
     embeddings: Vec<Arc<[f32]>>,
@@ -31,6 +32,7 @@ impl Postprocessor {
         Self {
             decoder: Decoder::new(output_decoder, params),
             tensors: spec.output.tensors.clone(),
+            first_class: spec.output.layout.first_class() as usize,
             labels: spec.labels.len(),
             embeddings: Vec::new(),
         }
@@ -67,10 +69,66 @@ impl Postprocessor {
                 *part = output.part(index, frames.len());
             }
             let decoded = self.decoder.decode(parts, letterbox, detections);
-            check_values(&decoded, parts, &frame.meta, &self.tensors, self.labels)?;
+            self.check_values(&decoded, parts, &frame.meta)?;
             if let Some(vector) = self.decoder.embedding(parts) {
                 self.embeddings.push(unit_vector(vector));
             }
+        }
+        Ok(())
+    }
+
+    /// The first value of an output that a correct network cannot give is the error.
+    fn check_values(
+        &self,
+        decoded: &DecodeDiagnostics,
+        outputs: &[TensorView<'_>],
+        meta: &FrameMeta,
+    ) -> Result<(), DetectError> {
+        let (tensors, source_id, seq) = (&self.tensors, meta.source, meta.seq);
+        let at = |element: ElementIndex| {
+            let tensor = tensors[element.tensor].clone();
+            let value = outputs[element.tensor].format_value(element.index);
+            (tensor, element.index, value)
+        };
+        if let Some(tensor) = decoded.other_rows {
+            return Err(DetectError::OtherRows {
+                source_id,
+                seq,
+                tensor: tensors[tensor].clone(),
+                numbers: outputs[tensor].len(),
+                of_first: outputs[0].len(),
+                first: tensors[0].clone(),
+            });
+        }
+        if let Some((tensor, index, value)) = decoded.first_non_finite.map(at) {
+            return Err(DetectError::NotFinite {
+                source_id,
+                seq,
+                tensor,
+                index,
+                value,
+                boxes: decoded.non_finite,
+            });
+        }
+        if let Some((tensor, index, value)) = decoded.first_beyond_one.map(at) {
+            return Err(DetectError::BeyondOne {
+                source_id,
+                seq,
+                tensor,
+                index,
+                value,
+            });
+        }
+        if let Some((tensor, index, value)) = decoded.first_unknown_class.map(at) {
+            return Err(DetectError::NoLabel {
+                source_id,
+                seq,
+                tensor,
+                index,
+                value,
+                first_class: self.first_class,
+                labels: self.labels,
+            });
         }
         Ok(())
     }
@@ -111,62 +169,6 @@ pub(super) fn run_chunked(
     results.resize_with(batch.len(), Vec::new);
     for (frames, results) in batch.chunks(slots).zip(results.chunks_mut(slots)) {
         run(frames, results)?;
-    }
-    Ok(())
-}
-
-/// The first value of an output that a correct network cannot give is the error.
-fn check_values(
-    decoded: &DecodeDiagnostics,
-    outputs: &[TensorView<'_>],
-    meta: &FrameMeta,
-    tensors: &[String],
-    labels: usize,
-) -> Result<(), DetectError> {
-    let (source_id, seq) = (meta.source, meta.seq);
-    let at = |element: ElementIndex| {
-        let tensor = tensors[element.tensor].clone();
-        let value = outputs[element.tensor].format_value(element.index);
-        (tensor, element.index, value)
-    };
-    if let Some(tensor) = decoded.other_rows {
-        return Err(DetectError::OtherRows {
-            source_id,
-            seq,
-            tensor: tensors[tensor].clone(),
-            numbers: outputs[tensor].len(),
-            of_first: outputs[0].len(),
-            first: tensors[0].clone(),
-        });
-    }
-    if let Some((tensor, index, value)) = decoded.first_non_finite.map(at) {
-        return Err(DetectError::NotFinite {
-            source_id,
-            seq,
-            tensor,
-            index,
-            value,
-            boxes: decoded.non_finite,
-        });
-    }
-    if let Some((tensor, index, value)) = decoded.first_beyond_one.map(at) {
-        return Err(DetectError::BeyondOne {
-            source_id,
-            seq,
-            tensor,
-            index,
-            value,
-        });
-    }
-    if let Some((tensor, index, value)) = decoded.first_unknown_class.map(at) {
-        return Err(DetectError::NoLabel {
-            source_id,
-            seq,
-            tensor,
-            index,
-            value,
-            labels,
-        });
     }
     Ok(())
 }

@@ -266,6 +266,10 @@ fn difference(best: &InferredLayout, other: &InferredLayout) -> String {
     if best.layout != other.layout {
         return format!("give --layout {}", other.layout);
     }
+    let classes = other.found.classes;
+    if best.found.classes != classes {
+        return format!("give --labels with {classes} names");
+    }
     let is_other = |parameter: &&(&str, String)| !best.found.parameters.contains(*parameter);
     let parameters = other.found.parameters.iter().filter(is_other);
     let keys: Vec<String> = parameters

@@ -134,20 +134,46 @@ fn check(exports: Vec<Export>) {
     assert!(failures.is_empty(), "{bad} of {count} exports:\n{list}");
 }
 
-/// # Errors
-/// What came out instead.
-fn compare(file: &Path, grids: Grids, classes: usize, expected: Expected) -> Result<(), String> {
-    let folder = file.with_file_name("model");
+fn init(file: &Path, folder: &Path) -> anyhow::Result<CreatedFolder> {
     let options = InitOptions {
         file,
-        folder: Some(&folder),
+        folder: Some(folder),
         layout: None,
         labels: None,
         background: None,
         size: None,
         force: false,
     };
-    let created = create_folder(&options, None);
+    create_folder(&options, None)
+}
+
+/// Only the number of labels shows whether the last score of DETR is that of no object.
+#[test]
+fn a_reading_with_other_labels_is_noted() {
+    needs_onnx_runtime!();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("network.onnx");
+    let name = "DETR by transformers, 3 classes without names";
+    let mut exports = finished::queries_are_read().into_iter();
+    let export = exports.find(|export| export.name == name).expect("a row");
+    fs::write(&file, export.net.bytes()).expect("written");
+    let created = init(&file, &folder.path().join("model")).expect("it is read");
+    let [note] = created.notes.as_slice() else {
+        panic!("{:?}", created.notes);
+    };
+    let wanted = [
+        "may also be detr",
+        "sigmoid is missing",
+        "give --labels with 4 names",
+    ];
+    assert_eq!(has_words(note, &wanted), Ok(()));
+}
+
+/// # Errors
+/// What came out instead.
+fn compare(file: &Path, grids: Grids, classes: usize, expected: Expected) -> Result<(), String> {
+    let folder = file.with_file_name("model");
+    let created = init(file, &folder);
     match (expected, created) {
         (Expected::Refuses(words), Err(error)) => has_words(&format!("{error:#}"), words),
         (_, Err(error)) => Err(format!("refused: {error:#}")),

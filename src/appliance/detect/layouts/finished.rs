@@ -111,6 +111,10 @@ impl OutputLayout for FinishedRows {
         Ok(Box::new(Finished::new(self, network)?))
     }
 
+    fn first_class(&self) -> u32 {
+        self.first_class
+    }
+
     fn rows_vary(&self) -> bool {
         self.rows.is_none()
     }

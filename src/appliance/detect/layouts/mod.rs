@@ -210,6 +210,11 @@ pub trait OutputLayout: Any + Debug + Send + Sync {
         false
     }
 
+    /// Number of the first class in outputs that hold numbers of classes.
+    fn first_class(&self) -> u32 {
+        0
+    }
+
     /// Whether the output has one row per object, so that its length differs from image to image. Such a network
     /// takes one image at a time, and its tensors may be without a batch axis.
     fn rows_vary(&self) -> bool {

@@ -171,11 +171,12 @@ impl InferredLayout {
         all
     }
 
-    /// Whether this is `other` with another activation or first class: needless where `other` is accepted.
+    /// Whether this is `other` with another activation or first class of the same labels: needless where `other` is accepted.
     pub fn mends(&self, other: &Self) -> bool {
         let differs = |key: &&str| self.parameter(key) != other.parameter(key);
         self.layout == other.layout
             && self.found.tensors == other.found.tensors
+            && self.found.classes == other.found.classes
             && ["activation", "first_class"].iter().any(differs)
     }
 
