@@ -71,6 +71,7 @@ pub(super) fn yolo_rows_and_maps_are_read() -> Vec<Export> {
     let best_of = |weight: &str| deepstream(P5.net(3).named().weight(weight), one);
     // The best class of each box of PaddleDetection's networks.
     let of_paddle = deepstream(P5.net(3).by("PaddlePaddle").named(), one);
+    let of_17 = |net| distributed(net, 17, &NINE.replace("64", "68"));
     let three = "> boxes 1 N 4\n> best_scores 1 N 1\n> classes 1 N 1";
     #[rustfmt::skip]
     let rows = vec![
@@ -99,6 +100,9 @@ pub(super) fn yolo_rows_and_maps_are_read() -> Vec<Export> {
         row("DeepStream-Yolo, PP-YOLOE+", of_paddle, Reads("finished", STRETCHED)),
         row("DeepStream-Yolo, three tensors", deepstream(P5.net(3).named(), three), Reads("finished", CENTERED)),
         row("rknn_model_zoo, nine maps", distributed(P5.net(3), 16, NINE), Reads("yolov8_raw", CENTERED)),
+        row("rknn_model_zoo, YOLOv6n", fcos(P5.net(3), 0), Reads("fcos", CENTERED)),
+        row("rknn_model_zoo, YOLOv6m", of_17(P5.net(3)), Reads("yolov8_raw", CENTERED)),
+        row("rknn_model_zoo, PP-YOLOE", of_17(P5.net(3).by("PaddlePaddle")), Reads("yolov8_raw", STRETCHED)),
         row("rknn_model_zoo, six maps", distributed(P5.net(3), 16, SIX), Reads("yolov8_raw", CENTERED)),
         row("MultimediaTechLab's YOLO", thrice(P5.net(3)), Reads("yolov8_raw", CENTERED)),
         row("MultimediaTechLab's YOLO, 4 classes", thrice(P5.net(4)), Reads("yolov8_raw", CENTERED)),

@@ -548,17 +548,21 @@ pub(super) fn nanodet(mut net: Net) -> Net {
     net.and("scores = Sigmoid logits\njoined = Concat scores bins axis=2\n> joined 1 N C+32")
 }
 
-/// FCOS: scores, distances, and perhaps centerness of each grid, with which the score is the root of both.
+/// FCOS: scores, distances, and perhaps centerness of each grid, with which the score is the root of both; with a `power` of 0, the
+/// maps of YOLOv6 for Rockchip's NPU.
 pub(super) fn fcos(mut net: Net, power: i32) -> Net {
     let classes = net.classes;
     net.maps("logits", &net.none(), &|_, object| {
-        object.one_hot(classes, logit(object.score.powi(power)), NEVER)
+        object.one_hot(classes, logit(object.score.powi(power.max(1))), NEVER)
     });
     net.maps("deltas", &[1.0; 4], &|cell, object| {
         object.sides(cell, 0.5).to_vec()
     });
-    let net =
-        net.and("cls# = Sigmoid logits#\nreg# = Relu deltas#\n> cls# 1 C H W\n> reg# 1 4 H W");
+    let net = net.and("cls# = Sigmoid logits#");
+    if power == 0 {
+        return net.and(&NINE.replace("bins# 1 64", "deltas# 1 4"));
+    }
+    let net = net.and("reg# = Relu deltas#\n> cls# 1 C H W\n> reg# 1 4 H W");
     match power {
         1 => net,
         _ => net.and(

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use super::keys::{TensorForm, Tensors, optional_per_grid, per_grid};
 use super::recognize::{self, Certainty, FOUR, Output, Outputs, Recognized, THREE};
-use super::{DETECTOR, Layout, OutputLayout};
+use super::{CENTERED, DETECTOR, Layout, OutputLayout, Preprocessing};
 use crate::decoders::candidates::{CandidateCollector, is_valid};
 use crate::decoders::grids::Grid;
 use crate::decoders::tensors::{check_axes, check_count, floats};
@@ -46,6 +46,9 @@ pub const FCOS: Layout = Layout {
     recognize,
     ..DETECTOR
 };
+
+/// Its smaller networks in Rockchip's model zoo, with sums of their scores.
+const YOLOV6: (&str, Preprocessing) = ("YOLOv6", CENTERED);
 
 /// Strides of the networks that are recognized.
 const STRIDES: [&[u32]; 10] = [
@@ -112,7 +115,10 @@ fn at_strides(outputs: &Outputs<'_>, strides: &[u32]) -> Option<Recognized> {
     if !centerness.is_empty() {
         tensors.push(recognize::per_grid("centerness", &centerness));
     }
-    Some(Recognized::new(Certainty::Likely, classes, tensors, reason))
+    Some(Recognized {
+        origin: outputs.has_sums().then_some(YOLOV6),
+        ..Recognized::new(Certainty::Likely, classes, tensors, reason)
+    })
 }
 
 /// Outputs of one channel, one for each of `strides`; outputs with such names come first, since those of a single class have the same shape.

@@ -554,6 +554,12 @@ impl<'a> Outputs<'a> {
         (count.unwrap_or(0), why.unwrap_or_default())
     }
 
+    /// Whether there are sums of scores beside them, as in Rockchip's model zoo.
+    pub(super) fn has_sums(&self) -> bool {
+        let mut further = self.further.iter();
+        further.any(|output| output.made_by == Some("Clip"))
+    }
+
     /// The key for them.
     pub(super) fn mask_parameter(&self) -> Vec<(&'static str, String)> {
         let (count, _) = self.mask_coefficients();

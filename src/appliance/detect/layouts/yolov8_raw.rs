@@ -123,7 +123,7 @@ pub(super) fn activation_of(
 /// Numbers of the distributions of the four sides.
 const DISTRIBUTIONS: u64 = 4 * 16;
 
-/// The same with the 17 bins of PP-YOLOE.
+/// The same with the 17 bins of PP-YOLOE and of the larger YOLOv6.
 const PPYOLOE_SIDES: u64 = 4 * 17;
 /// Of all networks; some have one number for a side.
 const SIDES: [u64; 3] = [DISTRIBUTIONS, PPYOLOE_SIDES, 4];
@@ -140,10 +140,8 @@ fn separate(outputs: &Outputs<'_>, strides: &'static [u32]) -> Option<Vec<Recogn
         return None;
     }
     let of_channels = |channels| outputs.maps_among(strides, Some(channels));
-    let (bins, (_, boxes)) = match of_channels(DISTRIBUTIONS) {
-        Some(boxes) => (16, boxes),
-        None => (1, of_channels(4)?),
-    };
+    let of_sides = |sides: &u64| Some((sides / 4, of_channels(*sides)?.1));
+    let (bins, boxes) = SIDES.iter().find_map(of_sides)?;
     let is_rest = |output: &&Output<'_>| boxes.iter().all(|other| other.name != output.name);
     let score = |stride: &u32| {
         let mut rest = outputs.list.iter().filter(is_rest);
@@ -165,6 +163,10 @@ fn separate(outputs: &Outputs<'_>, strides: &'static [u32]) -> Option<Vec<Recogn
     Some(match (bins, are_pixels) {
         (1, true) => vec![of_rtmdet(found, PIXELS)],
         (1, false) => of_one_number(outputs, found),
+        (17, _) if outputs.is_paddle() => vec![Recognized {
+            origin: Some(PPYOLOE_PLUS),
+            ..found
+        }],
         _ => vec![found],
     })
 }
