@@ -227,6 +227,7 @@ pub(super) fn queries_are_read() -> Vec<Export> {
         row("D-FINE by DeepStream-Yolo", top_300(dfine, best), Reads("finished", STRETCHED)),
         row("RT-DETR of PaddleDetection by DeepStream-Yolo", top_300(of_paddle, best), Reads("finished", STRETCHED)),
         row("TAO DINO, 3 classes", sigmoid(3, 3, ["logits", "boxes"]).weight("model.class_embed.0.bias"), imagenet),
+        row("Conditional DETR by transformers, 3 classes", sigmoid(3, 3, ["logits", "boxes"]).weight("m.class_labels_classifier.bias"), imagenet),
         row("RF-DETR", sigmoid(91, 91, ["labels", "dets"]), imagenet),
         row("RF-DETR, 3 classes", sigmoid(3, 4, ["labels", "dets"]), imagenet),
         row("DETR, with no object", softmax(P5.net(91)), imagenet),

@@ -124,7 +124,7 @@ fn ranked(outputs: &Outputs<'_>) -> Option<Recognized> {
 /// Parts of the names of weights: of DINOv3 as backbone, of the heads of RT-DETR and D-FINE, and of those of DETR's other successors.
 pub(super) const DINOV3_WEIGHT: &str = "dinov3";
 pub(super) const SCORE_WEIGHT: &str = "score_head";
-const CLASS_WEIGHT: &str = "class_embed";
+const CLASS_WEIGHTS: [&str; 2] = ["class_embed", "class_labels_classifier"];
 /// Its smaller networks have no DINOv3, and take 0 to 1.
 pub(super) const DEIMV2: (&str, Preprocessing) = ("DEIMv2 with DINOv3", IMAGENET);
 pub(super) const AUTHORS: (&str, Preprocessing) = ("RT-DETR, D-FINE", UNIT);
@@ -178,11 +178,12 @@ fn queries(outputs: &Outputs<'_>) -> Vec<Recognized> {
         0 if is_detr && are_logits => &[true, false],
         noted => &[columns == noted + 1],
     };
-    let is_successor = outputs.has_weight(CLASS_WEIGHT) && !outputs.has_weight(SCORE_WEIGHT);
+    let has_classes = CLASS_WEIGHTS.iter().any(|part| outputs.has_weight(part));
+    let is_successor = has_classes && !outputs.has_weight(SCORE_WEIGHT);
     let origin = match (is_rf_detr, is_detr || columns.abs_diff(COCO_NUMBERS) <= 1) {
         (true, _) => ("RF-DETR", IMAGENET),
         (false, true) => ("DETR", IMAGENET),
-        (false, false) if is_successor => ("DINO, Deformable DETR", IMAGENET),
+        (false, false) if is_successor => ("DINO, Deformable and Conditional DETR", IMAGENET),
         (false, false) if outputs.has_weight(DINOV3_WEIGHT) => DEIMV2,
         (false, false) => AUTHORS,
     };
