@@ -83,6 +83,10 @@ pub(super) fn networks_without_boxes_are_refused() -> Vec<Export> {
         row("CenterNet", zeros(&["hm 1 3 48 64", "wh 1 2 48 64", "reg 1 2 48 64"]), Refuses(&["CenterNet"])),
         row("RetinaNet, raw", zeros(&["cls 1 720 24 32", "reg 1 36 24 32"]), Refuses(&["anchors"])),
         row("YOLOX by MMYOLO 0.6, model only", mmyolo_yolox(P5.net(3)), Refuses(&["--model-only"])),
+        row("Keras YOLOv3 by tf2onnx", zeros(&["conv2d_59 1 6 8 24", "conv2d_67 1 12 16 24", "conv2d_75 1 24 32 24"]), Refuses(&["--outputs-as-nchw"])),
+        row("FOMO of Edge Impulse", P5.net(3).and("logits = ConstantOfShape [1,24,32,4]\ny = Softmax logits axis=3\n> y 1 24 32 4"), Refuses(&["FOMO"])),
+        row("KerasCV's YOLOV8Detector", zeros(&["boxes 1 1008 64", "classes 1 1008 3"]), Refuses(&["KerasCV"])),
+        row("boxes and scores in planes", zeros(&["boxes 1 4 1008", "scores 1 3 1008"]), Refuses(&["in one tensor"])),
         row("YOLOv2", zeros(&["grid 1 125 6 8"]), Refuses(&["YOLOv2"])),
         row("indices of NonMaxSuppression", indices, Refuses(&["NonMaxSuppression"])),
     ];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Networks that jetwatch does not run, by their inputs and outputs: for the reason of a refusal. Pure.
 
-use super::recognize::{Outputs, Pair, image_input};
+use super::recognize::{Output, Outputs, Pair, image_input};
 use crate::graph::Network;
 use jetwatch_types::Size;
 
@@ -23,6 +23,13 @@ const CENTERS: &str = "the boxes that have a tensor of their own are centers and
                        one tensor";
 const JOINED: &str = "these maps join scores, boxes and the certainty of an object in an order of their own, as MMYOLO's YOLOX with --model-only: \
                       export it without --model-only";
+const CHANNELS_LAST: &str = "these maps have their channels last, as of Keras and TensorFlow: convert the network with --outputs-as-nchw and the names of the \
+                             outputs by tf2onnx";
+const SHARES: &str = "this map has shares of classes and no boxes, as of Edge Impulse's FOMO, which finds centers only: train a network with boxes, \
+                      such as YOLO or SSD";
+const BINS: &str = "these boxes are distributions of all cells before their decoding, as of KerasCV's YOLOV8Detector: export the network with its boxes \
+                    decoded";
+const PLANES: &str = "boxes and scores have a tensor each with a column for each box: export both in one tensor, or with a row for each box";
 const YOLOV2: &str =
     "five anchors in each cell of one grid are YOLOv2's: jetwatch reads YOLOv3 and later";
 
@@ -65,8 +72,15 @@ pub fn likely_reason(network: &Network, size: Size) -> Option<&'static str> {
     let all = || outputs.list.iter().map(|output| output.axes.as_slice());
     let last = |len| all().any(|axes| axes.last() == Some(&Some(len)));
     let map = |channels: &dyn Fn(u64) -> bool| {
-        let fits = |axes: &[Option<u64>]| matches!(*axes, [Some(count), Some(_), Some(_)] if channels(count));
-        all().any(fits)
+        let is_map = |output: &Output<'_>| {
+            let mut strides = [4, 8, 16, 32, 64, 128].into_iter();
+            strides.any(|stride| outputs.channels_at(output, stride).is_some_and(channels))
+        };
+        outputs.list.iter().any(is_map)
+    };
+    let has_last = |axes: &[Option<u64>]| {
+        let is_grid = |stride| matches!(*axes, [Some(height), Some(width), Some(_)] if (width, height) == outputs.grid(stride));
+        [8, 16, 32].into_iter().any(is_grid)
     };
     let are_faces =
         named(&LANDMARKS) || last(10) && last(4) || last(16) && last(1) || last(1) && last(4);
@@ -78,6 +92,13 @@ pub fn likely_reason(network: &Network, size: Size) -> Option<&'static str> {
     let first = outputs.list.first();
     if first.is_some_and(|map| map.joined_channels().len() > 2) {
         Some(JOINED)
+    } else if all().all(has_last) {
+        let is_share = first.is_some_and(|map| map.made_by == Some("Softmax"));
+        Some(if is_share { SHARES } else { CHANNELS_LAST })
+    } else if all().any(|axes| matches!(axes, [Some(_), Some(64)])) && outputs.list.len() == 2 {
+        Some(BINS)
+    } else if all().any(|axes| matches!(axes, [Some(4), Some(_)])) && outputs.list.len() == 2 {
+        Some(PLANES)
     } else if outputs.pairs().iter().any(has_centers) {
         Some(CENTERS)
     } else if are_faces {
