@@ -144,7 +144,7 @@ where
 
 impl Probe {
     /// Fixes the open axes of the outputs of `network` at the lengths of the run: all but the first, which is that of the
-    /// images, and those that may depend on the image. Notes which outputs have boxes by their corners.
+    /// images, and those that may depend on the image. Notes which outputs have boxes by their corners, and which whole numbers.
     pub fn complete(&self, network: &mut Network) {
         let counts = network.operators.iter();
         let is_counting = counts
@@ -160,6 +160,8 @@ impl Probe {
                 continue;
             }
             output.has_corners = found.has_corners();
+            output.is_whole = found.values.iter().all(|value| value.fract() == 0.0)
+                && found.values.iter().any(|value| *value != 0.0);
             let last = axes.len().saturating_sub(1);
             for (at, (axis, len)) in axes.iter_mut().zip(&found.axes).enumerate() {
                 let is_fixed = match is_counting {

@@ -30,6 +30,7 @@ fn tensor(name: &str, element: Element, axes: &[i64]) -> Tensor {
         convolutions: Vec::new(),
         takes: None,
         has_corners: None,
+        is_whole: false,
     }
 }
 

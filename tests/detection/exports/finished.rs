@@ -127,6 +127,22 @@ pub(super) fn several_tensors_of_objects_are_read() -> Vec<Export> {
         "count TFLite_Detection_PostProcess:3 1",
     ];
     let lite = four(P5.net(3).by("tf2onnx").named(), Edges::TopFirst, 0, lite);
+    let combined = |names: [&str; 4]| {
+        let net = P5.net(3).by("tf2onnx").named();
+        four(net, Edges::TopFirst, 0, names)
+    };
+    let by_order = combined([
+        "boxes nms 1 100 4",
+        "scores nms_1 1 100",
+        "classes nms_2 1 100",
+        "count nms_3@6 1",
+    ]);
+    let lite_by_order = combined([
+        "count StatefulPartitionedCall:0@6 1",
+        "scores StatefulPartitionedCall:1 1 100",
+        "classes StatefulPartitionedCall:2 1 100",
+        "boxes StatefulPartitionedCall:3 1 100 4",
+    ]);
     let raw = "> corners 1 N 4\n> scores 1 N C";
     let outputs = [
         "> boxes kept 4\n",
@@ -160,6 +176,8 @@ pub(super) fn several_tensors_of_objects_are_read() -> Vec<Export> {
         row("Detectron2", detectron2, Reads("finished", "bgr 0..255 top_left")),
         row("TensorFlow's SSD by tf2onnx", ssd(), bytes),
         row("TensorFlow's SSD with raw outputs", ssd().and(raw), bytes),
+        row("TensorFlow's combined suppression by tf2onnx", by_order, Reads("finished", STRETCHED)),
+        row("EfficientDet-Lite by tf2onnx", lite_by_order, Reads("finished", STRETCHED)),
         row("TensorFlow Lite's postprocess", lite, Reads("finished", "")),
     ];
     rows

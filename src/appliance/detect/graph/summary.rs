@@ -78,6 +78,9 @@ pub struct Tensor {
     /// Of an output: whether a run gave boxes by their corners, which the shape does not show; `None` without a run.
     #[serde(skip)]
     pub has_corners: Option<bool>,
+    /// Of an output: whether a run gave whole numbers only, and not only zeros.
+    #[serde(skip)]
+    pub is_whole: bool,
 }
 
 /// Which pixels a network takes that normalizes them itself.
@@ -345,6 +348,7 @@ fn tensor(port: &onnx_proto::ValueInfo<'_>) -> Tensor {
         convolutions: Vec::new(),
         takes: None,
         has_corners: None,
+        is_whole: false,
     }
 }
 

@@ -84,9 +84,9 @@ pub(super) fn recognize(outputs: &Outputs<'_>, classes_are: Element) -> Option<R
     if list.len() != 4 {
         return None;
     }
-    let count = list.iter().find(|output| {
-        output.element == Element::INT32 && matches!(output.axes.as_slice(), [] | [Some(1)])
-    })?;
+    let count = list
+        .iter()
+        .find(|output| output.element == Element::INT32 && output.axes == [Some(1)])?;
     let boxes = list.iter().find(|output| output.is_boxes())?;
     let is_list = |output: &&Output<'_>| output.axes.len() == 1 && output.name != count.name;
     let lists: Vec<&Output<'_>> = list.iter().filter(is_list).collect();

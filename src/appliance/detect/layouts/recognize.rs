@@ -287,6 +287,8 @@ pub(super) struct Output<'a> {
     pub(super) convolutions: &'a [Convolution],
     /// Whether a run gave boxes by their corners; `None` without a run.
     pub(super) has_corners: Option<bool>,
+    /// Whether a run gave whole numbers only.
+    pub(super) is_whole: bool,
 }
 
 /// The only output, or the last of several of one shape, `[rows, columns]`.
@@ -591,6 +593,12 @@ impl<'a> Outputs<'a> {
         names.iter().any(|name| name.contains(part))
     }
 
+    /// Whether the network was made by Keras or TensorFlow.
+    pub(super) fn is_tensorflow(&self) -> bool {
+        let producer = self.network.producer.as_str();
+        ["tf2onnx", "keras2onnx", "tflite2onnx"].contains(&producer)
+    }
+
     /// Whether the network is from PaddlePaddle: its producer, or the names of its tensors show it.
     pub(super) fn is_paddle(&self) -> bool {
         let is_numbered = |name: &str| name.contains(".tmp_") || name.starts_with("fetch_name_");
@@ -700,6 +708,7 @@ impl<'a> Output<'a> {
             made_by: tensor.made_by.as_deref(),
             convolutions: &tensor.convolutions,
             has_corners: tensor.has_corners,
+            is_whole: tensor.is_whole,
         })
     }
 

@@ -140,6 +140,12 @@ const TENSORFLOW_LITE: Family = Family {
     why: ", as of TensorFlow Lite, whose edges begin with the top and whose classes begin with 0",
     ..TENSORFLOW
 };
+/// Of `tf.image.combined_non_max_suppression`.
+const COMBINED: Family = Family {
+    origin: Some(("Keras and TensorFlow", UNIT)),
+    why: ", as of TensorFlow's suppression, whose edges begin with the top and whose classes begin with 0",
+    ..TENSORFLOW_LITE
+};
 /// Of Azure's Custom Vision.
 const CUSTOM_VISION: Family = Family {
     boxes_are: "normalized",
@@ -416,6 +422,8 @@ fn parts_with(
         TENSORFLOW_LITE
     } else if is_tensorflow || count.is_some_and(Output::is_float) {
         TENSORFLOW
+    } else if count.is_some() && outputs.is_tensorflow() {
+        COMBINED
     } else if has_scores {
         match outputs.has_silu() {
             true => RTMDET,
@@ -458,7 +466,8 @@ fn parts_with(
     } else {
         ""
     };
-    let order = match names_fit || are_whole || classes.is_none() {
+    let is_found = classes.is_none_or(|classes| classes.is_whole);
+    let order = match names_fit || are_whole || is_found {
         true => "",
         false => "; which of two tensors has the scores, only their order shows",
     };
@@ -476,7 +485,7 @@ fn parts_with(
     ))
 }
 
-/// The classes among tensors with one number for each box: the name, whole numbers or the operator shows them. Where a count shows
+/// The classes among tensors with one number for each box: the type, the name, the operator or whole numbers of a run show them. Where a count shows
 /// that the boxes are suppressed, the first of two, as TensorFlow has them.
 fn classes_of<'o, 'a>(lists: &[&'o Output<'a>], has_count: bool) -> Option<&'o Output<'a>> {
     let find =
@@ -486,6 +495,7 @@ fn classes_of<'o, 'a>(lists: &[&'o Output<'a>], has_count: bool) -> Option<&'o O
             find(&|output| is_named(output, &CLASS_NAMES) && !is_named(output, &SCORE_NAMES))
         })
         .or_else(|| find(&|output| output.made_by == Some("ArgMax")))
+        .or_else(|| find(&|output| output.is_whole && !is_named(output, &SCORE_NAMES)))
         .or_else(|| {
             find(&|output| has_count && lists.len() == 2 && !is_named(output, &SCORE_NAMES))
         })

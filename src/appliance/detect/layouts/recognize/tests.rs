@@ -31,6 +31,7 @@ pub(in super::super) fn network(outputs: Shapes<'_>, operators: &[&str], names: 
             convolutions: Vec::new(),
             takes: None,
             has_corners: None,
+            is_whole: false,
             name: name.to_owned(),
             element: Some(Element::FLOAT),
             axes: Some(axes.iter().map(axis).collect()),
