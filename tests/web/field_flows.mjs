@@ -74,6 +74,25 @@ export async function fieldFlows() {
       }
     });
 
+    await flow("a browser that keeps nothing for the page shows all views (crates.io#47)", async () => {
+      const page = await open(box.origin, { hash: "#nothing" });
+      await page.evaluateOnNewDocument(() => Object.defineProperty(window, "localStorage", {
+        get: () => {
+          throw new DOMException("Access is denied for this document.", "SecurityError");
+        },
+      }));
+      await page.reload();
+      for (const hash of ["live", "events", "zones", "machine"]) {
+        await page.evaluate((view) => { location.hash = view; }, hash);
+        await page.waitForFunction((view) => document.querySelector(`nav a[aria-current=page]`)?.hash === `#${view}` && document.querySelector("main h1"), LIMIT, hash);
+      }
+      await page.evaluate(() => { location.hash = "events"; });
+      await page.waitForSelector(".list .event", LIMIT);
+      await page.click(".head .tools button[aria-pressed=false]");
+      assert.deepEqual(page.problems, []);
+      await page.browserContext().close();
+    });
+
     await flow("a day on which the clock is changed is whole, and its hours are in their places (frigate#3991, frigate#7935)", async () => {
       const page = await open(box.origin);
       await page.waitForSelector(".tile", LIMIT);

@@ -8,7 +8,7 @@ import { drawLive, makeCard, rove } from "./cards.js";
 import { makeFilter } from "./filter.js";
 import { paint, readPictures } from "./pictures.js";
 import { makePlayer } from "./player.js";
-import { may, on, state } from "./store.js";
+import { keep, may, on, recall, state } from "./store.js";
 import { asTime, fromNow, partsOf, t } from "./text.js";
 import { dayOf, makeTimeline, readActivity } from "./timeline.js";
 
@@ -48,11 +48,11 @@ function replace(known, node) {
 }
 
 export function show(main) {
-  const looked = Number(localStorage.getItem(LOOKED)) || Date.now();
+  const looked = Number(recall(LOOKED)) || Date.now();
   const nowList = el("ol", { class: "cards", "aria-label": t("events.view") });
   const nowEmpty = el("p", { class: "quiet" }, t("events.empty"));
   const makeList = () => el("div", { class: `list ${look}` });
-  let look = localStorage.getItem(LOOK) === "rows" ? "rows" : "grid";
+  let look = recall(LOOK) === "rows" ? "rows" : "grid";
   let list = makeList();
   let visible = list;
   const more = el("button", { type: "button", class: "more" }, t("events.more"));
@@ -114,7 +114,7 @@ export function show(main) {
 
   const setLook = (wanted) => {
     look = wanted;
-    localStorage.setItem(LOOK, wanted);
+    keep(LOOK, wanted);
     for (const node of [list, visible]) node.className = `list ${look}`;
     asGrid.setAttribute("aria-pressed", String(look === "grid"));
     asRows.setAttribute("aria-pressed", String(look === "rows"));
@@ -445,7 +445,7 @@ export function show(main) {
   openNamed();
   const timers = [setInterval(refreshNow, 1000), setInterval(readLive, LIVE_MS), setInterval(readDay, DAY_MS)];
   readLive();
-  const note = () => localStorage.setItem(LOOKED, String(Date.now()));
+  const note = () => keep(LOOKED, String(Date.now()));
   window.addEventListener("pagehide", note);
   return () => {
     generation += 1;

@@ -4,7 +4,7 @@ import { age, el, renew, text } from "./dom.js";
 import { get } from "./api.js";
 import { drawLayer, makeLayer } from "./layer.js";
 import { paint, readPictures } from "./pictures.js";
-import { OVERLOAD, droppedShare, on, rates, state } from "./store.js";
+import { OVERLOAD, droppedShare, keep, on, rates, recall, state } from "./store.js";
 import { asNumber, asPercent, t, wordOf } from "./text.js";
 import { playStream } from "./video.js";
 
@@ -19,7 +19,7 @@ const SHOWN = { boxes: "live.boxes", tracks: "live.tracks", zones: "zones.lines"
 
 function readShown() {
   try {
-    return { boxes: true, tracks: true, zones: true, wall: false, ...JSON.parse(localStorage.getItem("jetwatch.live")) };
+    return { boxes: true, tracks: true, zones: true, wall: false, ...JSON.parse(recall("jetwatch.live")) };
   } catch {
     return { boxes: true, tracks: true, zones: true, wall: false };
   }
@@ -36,7 +36,7 @@ export function show(main) {
     button.addEventListener("click", () => {
       shown[key] = !shown[key];
       button.setAttribute("aria-pressed", String(shown[key]));
-      localStorage.setItem("jetwatch.live", JSON.stringify(shown));
+      keep("jetwatch.live", JSON.stringify(shown));
       onChange();
     });
     return button;

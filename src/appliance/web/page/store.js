@@ -130,6 +130,24 @@ export function rates(name) {
   return { received, dropped, detected: Math.max(0, received - dropped - skipped), skipped };
 }
 
+/** What the browser keeps for the page under this key, or null: it may be set to keep nothing. */
+export function recall(key) {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+/** Lets the browser keep `value`, where it does. */
+export function keep(key, value) {
+  try {
+    localStorage.setItem(key, value);
+  } catch {
+    // It is asked for again.
+  }
+}
+
 /** Share of dropped frames above which a source is overloaded. */
 export const OVERLOAD = 0.1;
 

@@ -3,6 +3,7 @@
 // first of the browser's that there is. `text/` has a file for each; only that of the language, and English, are read.
 
 import english from "./text/en.js";
+import { keep, recall } from "./store.js";
 
 /** The languages, by their own names. */
 const LANGUAGES = { en: "English", de: "Deutsch", es: "Español", fr: "Français", zh: "简体中文", ja: "日本語" };
@@ -18,12 +19,8 @@ let formats = new Map();
 const primary = (tag) => tag.toLowerCase().split("-")[0];
 
 function wanted() {
-  try {
-    const chosen = localStorage.getItem(CHOSEN);
-    if (Object.hasOwn(LANGUAGES, chosen)) return chosen;
-  } catch {
-    // The browser keeps nothing for the page.
-  }
+  const chosen = recall(CHOSEN);
+  if (Object.hasOwn(LANGUAGES, chosen)) return chosen;
   return navigator.languages.map(primary).find((one) => Object.hasOwn(LANGUAGES, one)) || "en";
 }
 
@@ -102,7 +99,7 @@ export function offerLanguages(select, onChange) {
   select.addEventListener("change", async () => {
     try {
       await use(select.value);
-      localStorage.setItem(CHOSEN, language);
+      keep(CHOSEN, language);
     } catch {
       select.value = language;
     }
