@@ -15,6 +15,7 @@ use jetwatch_config::{DetectorConfig, OnnxProvider};
 use jetwatch_detect::{DetectError, DetectorFactory, load, ort_library};
 use jetwatch_telemetry::{Recorder, Stage};
 use jetwatch_types::{Detection, Frame, Letterbox, PIXEL_BYTES, Placement, Size};
+use onnx_file::onnx_graph::{Attribute, INT64};
 use onnx_file::{CELLS, ROW, TinyNetwork};
 
 pub(crate) const INPUT: Size = Size::new(96, 64);
@@ -111,6 +112,28 @@ fn a_box_comes_back_in_source_pixels() {
     assert_eq!(*prepared.labels(), ["person", "car"]);
     let results = detect(&prepared, &[frame(0, 20)]).expect("it works");
     assert_box(&results[0], 20);
+}
+
+/// Up to 1.31, ONNX Runtime takes zeros in front of a MaxPool for its own padding, which it ignores (microsoft/onnxruntime#18136 has
+/// this optimization, onnxsim/onnxsim#290 reports the same one): YOLOv3-tiny of ultralytics lost half of its boxes.
+#[test]
+fn zeros_in_front_of_a_max_pool_count() {
+    needs_onnx_runtime!();
+    let mut network = one_box(Some(1));
+    network.mask[13 * ROW] = -0.1;
+    let bytes = network.bytes_behind(|graph| {
+        graph.node("Neg", &["images"], "negative", &[]);
+        let pads = [0_i64, 0, 0, 0, 0, 0, 0, 32];
+        graph.constant("pads", INT64, &[8], &pads, i64::to_le_bytes);
+        graph.node("Pad", &["negative", "pads"], "padded", &[]);
+        let kernel = [Attribute::Ints("kernel_shape", &[1, 33])];
+        graph.node("MaxPool", &["padded"], "pooled", &kernel);
+        "pooled"
+    });
+    let folder = folder_with(&bytes);
+    let results = detect(&prepared(&config(folder.path())), &[frame(0, 30)]);
+    // The right third is zero.
+    assert_box(&results.expect("it works")[0], 20);
 }
 
 #[test]

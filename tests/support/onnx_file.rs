@@ -54,9 +54,15 @@ impl TinyNetwork {
 
     /// The bytes of the file.
     pub fn bytes(&self) -> Vec<u8> {
+        self.bytes_behind(|_| self.input)
+    }
+
+    /// The same for the mean of what `front` adds and names.
+    pub fn bytes_behind(&self, front: impl FnOnce(&mut Graph) -> &'static str) -> Vec<u8> {
         let [rows, row_len] = self.output_shape;
         let mut graph = Graph::default();
-        graph.mean(self.input, &[1, 2, 3]);
+        let measured = front(&mut graph);
+        graph.mean(measured, &[1, 2, 3]);
         graph.node("Reshape", &["mean", "column"], "mean3", &[]);
         graph.node("Mul", &["mean3", "mask"], "shift", &[]);
         graph.node("Add", &["rows", "shift"], self.output, &[]);

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use ort::environment::Environment;
 use ort::ep::{self, ExecutionProvider};
 use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
-use ort::session::builder::GraphOptimizationLevel;
 use ort::session::{
     HasSelectedOutputs, OutputSelector, RunOptions, Session, SessionInputValue, SessionOutputs,
 };
@@ -21,6 +20,7 @@ use super::decoders::{DType, TensorView};
 use super::layouts::keys::MAX_TENSORS;
 use super::model::{InputElement, ModelSpec};
 use super::shared_model::SharedModel;
+use jetwatch_nvidia::onnx::optimizing_session;
 use jetwatch_pixels::{CHANNELS, Slot};
 
 /// The session keeps the memory of its layers in a pool. Without the pool, memory that is allocated and freed in each run
@@ -67,8 +67,7 @@ pub(super) fn open_session(
         Provider::Cpu => vec![cpu],
         Provider::Cuda => vec![ep::CUDA::default().build().error_on_failure(), cpu],
     };
-    let mut builder = Session::builder(environment)?
-        .with_optimization_level(GraphOptimizationLevel::All)?
+    let mut builder = optimizing_session(environment)?
         .with_intra_threads(threads.max(1))?
         .with_inter_threads(1)?
         // Workers wait for frames much of the time; spinning would burn the cores that decode video.

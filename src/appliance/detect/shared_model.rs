@@ -10,11 +10,10 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
 
+use jetwatch_nvidia::onnx::optimizing_session;
 use ort::environment::Environment;
 use ort::ep;
 use ort::logging::LogLevel;
-use ort::session::Session;
-use ort::session::builder::GraphOptimizationLevel;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 /// A network in memory that is never freed, since sessions point into it.
@@ -65,8 +64,7 @@ fn write(environment: &Environment, bytes: &[u8]) -> ort::Result<Vec<u8>> {
     let mut file = anonymous_file().map_err(ort::Error::wrap)?;
     // The runtime writes to a path; this path names the open file itself.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let mut builder = Session::builder(environment)?
-        .with_optimization_level(GraphOptimizationLevel::All)?
+    let mut builder = optimizing_session(environment)?
         .with_intra_threads(1)?
         .with_execution_providers([ep::CPU::default().build()])?
         // Silences the warning that the result fits this machine only.

@@ -18,13 +18,25 @@ use ort::environment::Environment;
 use ort::ep::{self, ExecutionProviderDispatch};
 use ort::logging::LogLevel;
 use ort::memory::{AllocationDevice, AllocatorType, MemoryInfo, MemoryType};
-use ort::session::builder::GraphOptimizationLevel;
+use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use ort::session::{IoBinding, NoSelectedOutputs, RunOptions, Session};
 use ort::value::{DynValue, Outlet, TensorElementType, ValueType};
 use parking_lot::Mutex;
 
 use super::cuda::{CudaError, Device, Stream};
 use super::session::{Enqueue, InferenceSession, Plan, SessionError};
+
+/// Begins a session that optimizes its network.
+///
+/// `Pad_Fusion` is left out: up to ONNX Runtime 1.31, it makes zeros in front of a MaxPool the padding of that, which it ignores.
+///
+/// # Errors
+/// The library refuses it.
+pub fn optimizing_session(environment: &Environment) -> ort::Result<SessionBuilder> {
+    Ok(Session::builder(environment)?
+        .with_optimization_level(GraphOptimizationLevel::All)?
+        .with_config_entry("optimization.disable_specified_optimizers", "Pad_Fusion")?)
+}
 
 /// How the provider runs a network.
 #[derive(Debug, Clone, Copy)]
@@ -112,8 +124,7 @@ impl OnnxNetwork {
     /// ONNX Runtime refuses the network or the provider.
     pub fn add(&mut self, slots: usize, network: &[u8]) -> ort::Result<(&[Outlet], &[Outlet])> {
         let is_double = self.stream.device().is_double();
-        let mut builder = Session::builder(&self.environment)?
-            .with_optimization_level(GraphOptimizationLevel::All)?
+        let mut builder = optimizing_session(&self.environment)?
             .with_intra_threads(self.options.threads.max(1))?
             .with_inter_threads(1)?
             .with_intra_op_spinning(false)?
