@@ -339,6 +339,20 @@ class Parts(WithFolders):
             ours = own.range_of(name, "minmax", False)
             np.testing.assert_allclose(ours, (min(low, 0.0), max(high, 0.0)), rtol=1e-5, atol=1e-6)
 
+    def test_zeros_in_front_of_a_max_pool_count(self):
+        """YOLOv3-tiny of ultralytics (microsoft/onnxruntime#18136)."""
+        nodes = [
+            helper.make_node("Neg", ["images"], ["negative"]),
+            helper.make_node("Pad", ["negative", "pads"], ["padded"]),
+            helper.make_node("MaxPool", ["padded"], ["pooled"], kernel_shape=[1, 2]),
+        ]
+        pads = numpy_helper.from_array(np.array([0, 0, 0, 0, 0, 0, 0, 1]), "pads")
+        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 1, 1, 3]) for name in ("images", "pooled")]
+        model = helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:], [pads]), opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
+        for made in (model, graph._fold(model, "net.onnx")):
+            (found,) = network.session(made, 1).run(None, {"images": np.array([[[[3, 2, 1]]]], np.float32)})
+            self.assertEqual(found.ravel().tolist(), [-2, -1, 0])
+
     def test_cuts_leave_rare_outliers_out(self):
         rng = np.random.default_rng(1)
         values = np.append(rng.normal(0, 1, 200_000), [60.0, -60.0])

@@ -67,15 +67,22 @@ def _convert(model, opset, path):
         ) from error
 
 
+def session_options():
+    """Without an optimization of ONNX Runtime up to 1.31: it makes zeros in front of a MaxPool its padding, which it ignores."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.add_session_config_entry("optimization.disable_specified_optimizers", "Pad_Fusion")
+    return options
+
+
 def _fold(model, path):
     """ONNX Runtime's basic optimizations: constants, Identity, BatchNorm and scalings into convolutions. Only operators
     of ONNX itself come out."""
     with tempfile.TemporaryDirectory() as folder:
         folded_path = os.path.join(folder, "folded.onnx")
-        options = onnxruntime.SessionOptions()
+        options = session_options()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         options.optimized_model_filepath = folded_path
-        options.log_severity_level = 3
         try:
             onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         except Exception as error:

@@ -9,6 +9,7 @@ import numpy as np
 import onnxruntime
 
 from . import accuracy, calibration, pictures
+from .graph import session_options
 from .spec import Mistake
 
 # Candidates whose score in either network is at least this count for the drift: the rest is background to both.
@@ -86,9 +87,8 @@ class Network:
 
 
 def session(model, threads):
-    options = onnxruntime.SessionOptions()
+    options = session_options()
     options.intra_op_num_threads = threads
-    options.log_severity_level = 3
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
