@@ -115,8 +115,9 @@ fn at_strides(outputs: &Outputs<'_>, strides: &[u32]) -> Option<Recognized> {
     if !centerness.is_empty() {
         tensors.push(recognize::per_grid("centerness", &centerness));
     }
+    let is_sum = |output: &Output<'_>| output.made_by == Some("Clip");
     Some(Recognized {
-        origin: outputs.has_sums().then_some(YOLOV6),
+        origin: outputs.further.iter().any(is_sum).then_some(YOLOV6),
         ..Recognized::new(Certainty::Likely, classes, tensors, reason)
     })
 }

@@ -268,7 +268,7 @@ pub(super) struct Outputs<'a> {
     pub(super) network: &'a Network,
     pub(super) list: Vec<Output<'a>>,
     /// Outputs that are no boxes, and are not in the list.
-    further: Vec<Output<'a>>,
+    pub(super) further: Vec<Output<'a>>,
     /// Of the input.
     pub(super) size: Size,
     /// Of the classes, as the exporter noted them.
@@ -556,12 +556,6 @@ impl<'a> Outputs<'a> {
         (count.unwrap_or(0), why.unwrap_or_default())
     }
 
-    /// Whether there are sums of scores beside them, as in Rockchip's model zoo.
-    pub(super) fn has_sums(&self) -> bool {
-        let mut further = self.further.iter();
-        further.any(|output| output.made_by == Some("Clip"))
-    }
-
     /// The key for them.
     pub(super) fn mask_parameter(&self) -> Vec<(&'static str, String)> {
         let (count, _) = self.mask_coefficients();
@@ -591,12 +585,6 @@ impl<'a> Outputs<'a> {
     pub(super) fn has_weight(&self, part: &str) -> bool {
         let names = &self.network.weight_names;
         names.iter().any(|name| name.contains(part))
-    }
-
-    /// Whether the network was made by Keras or TensorFlow.
-    pub(super) fn is_tensorflow(&self) -> bool {
-        let producer = self.network.producer.as_str();
-        ["tf2onnx", "keras2onnx", "tflite2onnx"].contains(&producer)
     }
 
     /// Whether the network is from PaddlePaddle: its producer, or the names of its tensors show it.

@@ -140,6 +140,8 @@ const TENSORFLOW_LITE: Family = Family {
     why: ", as of TensorFlow Lite, whose edges begin with the top and whose classes begin with 0",
     ..TENSORFLOW
 };
+/// Producers of what comes from Keras and TensorFlow.
+const CONVERTERS: [&str; 3] = ["tf2onnx", "keras2onnx", "tflite2onnx"];
 /// Of `tf.image.combined_non_max_suppression`.
 const COMBINED: Family = Family {
     origin: Some(("Keras and TensorFlow", UNIT)),
@@ -422,7 +424,7 @@ fn parts_with(
         TENSORFLOW_LITE
     } else if is_tensorflow || count.is_some_and(Output::is_float) {
         TENSORFLOW
-    } else if count.is_some() && outputs.is_tensorflow() {
+    } else if count.is_some() && CONVERTERS.contains(&outputs.network.producer.as_str()) {
         COMBINED
     } else if has_scores {
         match outputs.has_silu() {
