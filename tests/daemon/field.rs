@@ -103,7 +103,7 @@ fn streams_with_faults_deliver_whole_frames_without_a_reconnect() {
         ("frigate#6922: time jumps forward", &[Fault::Jump(3600)]),
         ("thingino-firmware#640: time stands still", &[Fault::StandingTime]),
         ("ha-video-vision#120: packets are lost", &[Fault::Lost(FPS as usize / 2)]),
-        ("mediamtx#1019: empty packets", &[Fault::EmptyPackets]),
+        ("mediamtx#1019: packets that are empty or end in their header", &[Fault::EmptyPackets]),
         ("motion#1104 RTSPtoWeb#315: first image after 7 s", &[Fault::Late(7 * SECOND)]),
         ("mediamtx#1327: joined in mid-stream", &[Fault::Live]),
     ];

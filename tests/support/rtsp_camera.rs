@@ -98,7 +98,7 @@ pub enum Fault {
     StandingTime,
     /// The second packet of each image of this number in its group is lost.
     Lost(usize),
-    /// Every seventh packet is followed by an empty one.
+    /// Every seventh packet is followed by one of 0 to 11 bytes, less than a header.
     EmptyPackets,
     /// The first image comes after this long.
     Late(Duration),
@@ -726,7 +726,7 @@ impl Stream {
                 output.write(&packet)?;
                 sent += 1;
                 if self.has(Fault::EmptyPackets) && sent.is_multiple_of(7) {
-                    output.write(&[])?;
+                    output.write(&packet[..sent / 7 % 12])?;
                 }
                 if self.has(Fault::StrayBytes) && sent.is_multiple_of(7) {
                     output.write_stray(&packet[..40.min(packet.len())])?;

@@ -97,7 +97,9 @@ fn watch(pad: &gst::Pad, track: Arc<Mutex<Track>>) {
             return gst::PadProbeReturn::Ok;
         };
         let (mut header, now) = ([0; HEADER], Instant::now());
-        let is_media = buffer.copy_to_slice(0, &mut header).is_ok() && is_rtp(&header);
+        // Both copies panic where there is less; cameras send empty packets, too.
+        let is_long = buffer.size() >= HEADER;
+        let is_media = is_long && buffer.copy_to_slice(0, &mut header).is_ok() && is_rtp(&header);
         let mut track = track.lock();
         let is_passed = match is_media {
             true => {
@@ -112,7 +114,6 @@ fn watch(pad: &gst::Pad, track: Arc<Mutex<Track>>) {
                 let former = header;
                 let is_passed = track.pass(&mut header, rate.unwrap_or(VIDEO_RATE), now);
                 if is_passed && header != former {
-                    // Fails for packets that are shorter.
                     let _ = buffer.make_mut().copy_from_slice(0, &header);
                 }
                 is_passed
