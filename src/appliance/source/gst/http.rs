@@ -163,21 +163,6 @@ impl HttpSource {
         })
     }
 
-    /// Whether `error` does not end the source: a camera that is busy may refuse to send the next still image.
-    pub(super) fn is_passed_over(&self, error: &gst::message::Error) -> bool {
-        let is_own = error.src().is_some_and(|element| *element == self.element);
-        let is_of_still = matches!(*self.body.lock(), Body::Again | Body::Still { .. });
-        is_own && is_of_still && !messages::is_access_refused(error)
-    }
-
-    /// Whether the newest fetch of a still image has given none so far.
-    pub(super) fn has_failed(&self) -> bool {
-        matches!(
-            *self.body.lock(),
-            Body::Again | Body::Still { has_image: false }
-        )
-    }
-
     /// Fetches a still image again where that is due; until then the source is alive, unless the last one did not come.
     pub(super) fn poll(&self, stall_monitor: &StallMonitor) {
         let mut fetched_at = self.fetched_at.lock();

@@ -152,7 +152,7 @@ pub(super) fn has_status(message: &gst::message::Error) -> bool {
 
 /// Whether a server refuses this user: RTSP and HTTP status 401 or 403. `rtspsrc` has no error code for 403, but gives the status, and that of
 /// GStreamer 1.16 has neither for a 401 without a method that it knows.
-pub(super) fn is_access_refused(message: &gst::message::Error) -> bool {
+fn is_access_refused(message: &gst::message::Error) -> bool {
     message.error().matches(gst::ResourceError::NotAuthorized)
         || matches!(status(message), Some(401 | 403))
         || lacks_authentication(message)

@@ -23,7 +23,7 @@ use super::build::{BuiltPipeline, RTSP};
 use super::camera;
 use super::dot;
 use super::flush_guard::FlushGuard;
-use super::http::{HTTP, HttpSource};
+use super::http::HTTP;
 use super::messages::{
     MissingPlugin, RefusedFiles, asks_for_sha256, element_error, has_status, lacks_authentication,
     missing_plugin,
@@ -87,7 +87,6 @@ pub(super) fn run(
         missing: None,
         is_sha256: false,
         refused_files: RefusedFiles::default(),
-        passed_over: None,
         dots_done: context.dot.requests.load(Ordering::Relaxed),
         watched: Vec::new(),
         is_connecting: false,
@@ -132,8 +131,6 @@ struct Session<'a> {
     /// A server over HTTP takes Digest with SHA-256 alone.
     is_sha256: bool,
     refused_files: RefusedFiles,
-    /// Why a still image could not be fetched again at last.
-    passed_over: Option<SourceError>,
     dots_done: u64,
     /// Elements whose times are recorded.
     watched: Vec<WatchGuard>,
@@ -227,11 +224,9 @@ impl Session<'_> {
                     return Err(error);
                 }
                 let http = self.built.http.as_ref();
-                let passed_over = self.passed_over.take();
-                let passed_over = passed_over.filter(|_| http.is_some_and(HttpSource::has_failed));
                 let playlist = http.and_then(|http| http.playlist_error(idle));
                 let refused = self.refused_files.error().or_else(|| self.text_error());
-                if let Some(error) = refused.or(passed_over).or(playlist) {
+                if let Some(error) = refused.or(playlist) {
                     return Err(error);
                 }
                 if let Some(error) = self.silence(idle).filter(|_| !announced) {
@@ -375,14 +370,6 @@ impl Session<'_> {
         match message.view() {
             gst::MessageView::Eos(_) => self.end_of_media(),
             gst::MessageView::Error(error) => {
-                let http = self.built.http.as_ref();
-                if http.is_some_and(|http| http.is_passed_over(error)) {
-                    // Its element ends with another one, which says less.
-                    if !error.error().matches(gst::StreamError::Failed) {
-                        self.passed_over = Some(element_error(error, None));
-                    }
-                    return Ok(None);
-                }
                 self.dump("error");
                 if self.context.stop.is_stopped() {
                     return Ok(Some(SessionEnd::Stopped));
