@@ -81,6 +81,9 @@ pub(super) struct HttpSource {
     fetched_at: Mutex<Instant>,
 }
 
+/// Seconds, of `souphttpsrc`.
+const DEFAULT_TIMEOUT: u32 = 15;
+
 impl HttpSource {
     /// Adds it to `pipeline` in front of `decode`. `on_playlist` is called where the media comes in files of some seconds each, as fast as
     /// the network is.
@@ -97,10 +100,16 @@ impl HttpSource {
         element.set_property("blocksize", 32_768_u32);
         // The supervisor of the source tries again.
         element.set_property("retries", 0);
-        element.set_property(
-            "timeout",
-            u32::try_from(camera.timeout.as_secs().max(1)).unwrap_or(60),
-        );
+        let timeout = u32::try_from(camera.timeout.as_secs().max(1)).unwrap_or(60);
+        element.set_property("timeout", timeout);
+        // Elements for the files of a playlist are to have a session each, and share one where their settings are the default ones. There,
+        // GStreamer 1.22 waits for itself, also at the end, where a file is refused while the playlist is fetched again.
+        let own = timeout + u32::from(timeout == DEFAULT_TIMEOUT);
+        pipeline.connect_deep_element_added(move |_, _, element| {
+            if (element.factory()).is_some_and(|factory| factory.name() == "souphttpsrc") {
+                element.set_property("timeout", own);
+            }
+        });
         let password = camera.password.map(Secret::read).transpose();
         let password = password.map_err(SourceError::Password)?.unwrap_or_default();
         if let Some(user) = camera.user {
