@@ -2,7 +2,7 @@
 // opens few connections to a host.
 
 import { withQuery } from "./api.js";
-import { SILENCE_MS } from "./store.js";
+import { watchSilence } from "./store.js";
 
 /**
  * Reads the stream and calls back with each: the name, the picture, its times, and its tracks `{id, label, score, is_lost, box}`. Ends
@@ -13,22 +13,17 @@ export async function readPictures(sources, onPicture, signal) {
   while (!signal.aborted) {
     const request = new AbortController();
     const end = () => request.abort();
-    let silence = null;
-    const heard = () => {
-      clearTimeout(silence);
-      silence = setTimeout(end, SILENCE_MS);
-    };
+    const silence = watchSilence(end);
     signal.addEventListener("abort", end);
-    heard();
     try {
       const answer = await fetch(withQuery("api/pictures", { source: sources, marks: 1 }), { signal: request.signal, credentials: "same-origin" });
       if (!answer.ok) throw new Error(String(answer.status));
       wait = 500;
-      await readStream(answer.body.getReader(), onPicture, heard);
+      await readStream(answer.body.getReader(), onPicture, silence.heard);
     } catch {
       // Tried again below.
     } finally {
-      clearTimeout(silence);
+      silence.end();
       signal.removeEventListener("abort", end);
     }
     if (signal.aborted) return;

@@ -69,22 +69,30 @@ function take(message) {
 let stream = null;
 
 /** Longest silence of a stream: the daemon gives a sign of life each 15 s. A connection that the network has lost may have no other end. */
-export const SILENCE_MS = 35000;
+const SILENCE_MS = 35000;
 let silence = null;
+
+/** Calls back once nothing was `heard` for that long, until the `end`. */
+export function watchSilence(onSilence) {
+  let timer = null;
+  const end = () => clearTimeout(timer);
+  const heard = () => {
+    end();
+    timer = setTimeout(onSilence, SILENCE_MS);
+  };
+  heard();
+  return { heard, end };
+}
 
 /** Begins to read messages; the browser connects again by itself. */
 export function connect() {
   disconnect();
   stream = new EventSource("api/live");
-  const heard = () => {
-    clearTimeout(silence);
-    silence = setTimeout(() => {
-      connect();
-      emit("connection", false);
-    }, SILENCE_MS);
-  };
-  heard();
-  for (const kind of ["begin", "message", "alive"]) stream.addEventListener(kind, heard);
+  silence = watchSilence(() => {
+    connect();
+    emit("connection", false);
+  });
+  for (const kind of ["begin", "message", "alive"]) stream.addEventListener(kind, silence.heard);
   stream.addEventListener("begin", () => {
     state.sources.clear();
     state.stats = state.previousStats = state.detector = state.throttling = state.reload = null;
@@ -108,7 +116,7 @@ export function connect() {
 export function disconnect() {
   if (stream) stream.close();
   stream = null;
-  clearTimeout(silence);
+  silence?.end();
   state.connected = false;
 }
 
