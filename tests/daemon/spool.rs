@@ -411,6 +411,16 @@ fn nothing_is_written_to_the_device_while_the_broker_is_there() {
 }
 
 #[test]
+fn check_makes_the_named_folders_as_the_daemon_does() {
+    let site = Site::new("", "");
+    for folder in ["run", "state"] {
+        fs::remove_dir(site.folders.path().join(folder)).expect("an empty folder");
+    }
+    let printed = exits(0, &mut site.setup.command("check")).out;
+    assert_has!(printed => "ok     spool: ");
+}
+
+#[test]
 fn a_spool_that_cannot_be_used_does_not_keep_the_daemon_from_starting() {
     let mut site = Site::new("", "");
     for folder in ["run", "state"] {

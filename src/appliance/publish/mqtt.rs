@@ -58,6 +58,7 @@ use self::retained_cleanup::Cleanup;
 use self::session::{Availability, OFFLINE, ONLINE};
 use self::shared::Shared;
 use self::spooler::Spooler;
+pub(crate) use self::spooler::create_folders;
 pub use self::spooler::spool_folders;
 pub(crate) use self::tls::acceptor;
 use self::worker::{Discovery, Worker};

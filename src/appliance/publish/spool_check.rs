@@ -4,7 +4,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::mqtt::spool_folders;
+use super::mqtt::{create_folders, spool_folders};
 use jetwatch_config::MqttConfig;
 use jetwatch_spool::{FolderProblem, Folders, Spool, SpoolError, read_folder};
 
@@ -30,15 +30,20 @@ pub fn check_spool(config: &MqttConfig) -> SpoolCheck {
         .flatten()
         .map(|path| path.as_path())
         .collect();
+    let is_given = config.spool.runtime_folder.is_some() || config.spool.state_folder.is_some();
     let is_foreign = |path: &&Path| {
-        let parent = path.parent().and_then(|parent| parent.metadata().ok());
-        parent.is_some_and(|parent| parent.uid() != rustix::process::geteuid().as_raw())
+        // Folders that are named are made; the package makes the others.
+        let mut around = path.ancestors().skip(1).take(1 + usize::from(is_given));
+        let owner = around.find_map(|folder| folder.metadata().ok());
+        owner.is_some_and(|owner| owner.uid() != rustix::process::geteuid().as_raw())
     };
     if paths.iter().any(is_foreign) {
         return look(&paths);
     }
+    if is_given {
+        create_folders(config);
+    }
     let (spool, problems) = Spool::open(&folders);
-    let is_given = config.spool.runtime_folder.is_some() || config.spool.state_folder.is_some();
     for problem in &problems {
         match problem {
             FolderProblem::Front(SpoolError::Locked { .. })

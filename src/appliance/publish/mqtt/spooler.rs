@@ -51,7 +51,7 @@ pub fn spool_folders(config: &MqttConfig) -> Folders {
 /// Opens the spool, and logs what is wrong with it; `None`: messages wait in memory only.
 pub(super) fn open(config: &MqttConfig) -> Option<Spool> {
     let folders = spool_folders(config);
-    create_default_folders(config);
+    create_folders(config);
     let (spool, problems) = Spool::open(&folders);
     let is_wanted = config.spool.runtime_folder.is_some()
         || config.spool.state_folder.is_some()
@@ -76,8 +76,8 @@ pub(super) fn open(config: &MqttConfig) -> Option<Spool> {
     spool
 }
 
-/// The folders of the package, where it is installed but they are not there yet.
-fn create_default_folders(config: &MqttConfig) {
+/// Makes the folders that are named, and those of the package where it is installed, where they are not there yet.
+pub(crate) fn create_folders(config: &MqttConfig) {
     let given = [&config.spool.runtime_folder, &config.spool.state_folder];
     let defaults = [
         &jetwatch_config::RUNTIME_FOLDER,
