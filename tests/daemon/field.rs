@@ -229,6 +229,7 @@ fn a_goodbye_behind_the_last_packet_ends_the_session() {
     for (by, faults) in [
         (RtspTransport::Tcp, [Fault::Leaves, Fault::Live]),
         (RtspTransport::Udp, [Fault::Leaves, Fault::UdpOnly]),
+        (RtspTransport::Multicast, [Fault::Leaves, Fault::UdpOnly]),
     ] {
         let camera = RtspCamera::start(&stream, &faults);
         let mut uri = rtsp(camera.uri(), None);

@@ -63,6 +63,7 @@ pub mod publish;
 pub mod report;
 pub mod rtsp;
 pub mod rtsp_camera;
+mod rtsp_output;
 pub mod schema;
 pub mod stream_capture;
 pub mod tensorrt;

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::ffprobe;
 use super::rtsp::RtspServer;
+use super::rtsp_output::Output;
 
 /// Images per second.
 pub const FPS: u32 = 10;
@@ -474,12 +475,24 @@ fn serve(
             }
             "SETUP" if has(Fault::UdpOnly) => {
                 let asked = header("Transport");
-                let socket = UdpSocket::bind("127.0.0.1:0")?;
-                // To the host that the request comes from, as cameras do.
-                socket.connect((client.peer_addr()?.ip(), number_of(&asked, "client_port=")))?;
-                let port = socket.local_addr()?.port();
-                // As some do, it does not say where it sends from.
-                let transport = format!("Transport: {asked};server_port={port}-{port}\r\n");
+                let (socket, transport) = if asked.contains("multicast") {
+                    let socket = UdpSocket::bind("0.0.0.0:0")?;
+                    let group = format!("239.255.{}.{}", port >> 8, port & 255);
+                    socket.connect((group.as_str(), 5004))?;
+                    (
+                        socket,
+                        format!("RTP/AVP;multicast;destination={group};port=5004-5005;ttl=1"),
+                    )
+                } else {
+                    let socket = UdpSocket::bind("127.0.0.1:0")?;
+                    // To the host that the request comes from, as cameras do.
+                    let to = number_of(&asked, "client_port=");
+                    socket.connect((client.peer_addr()?.ip(), to))?;
+                    let port = socket.local_addr()?.port();
+                    // As some do, it does not say where it sends from.
+                    (socket, format!("{asked};server_port={port}-{port}"))
+                };
+                let transport = format!("Transport: {transport}\r\n");
                 output = Some(Output::Udp(Arc::new(socket), Arc::downgrade(&is_served)));
                 reply("200 OK", &format!("{transport}{session}"), "")?;
             }
@@ -745,59 +758,6 @@ fn number_of(header: &str, name: &str) -> u16 {
     let (_, rest) = header.split_once(name).unwrap_or_default();
     let digits = rest.split(['-', ';']).next().unwrap_or_default();
     digits.parse().unwrap_or(0)
-}
-
-/// Where a stream is sent.
-#[derive(Clone)]
-enum Output {
-    /// A channel of the connection.
-    Interleaved(Arc<Mutex<TcpStream>>, u8),
-    /// While the client is connected.
-    Udp(Arc<UdpSocket>, Weak<()>),
-}
-
-impl Output {
-    /// Writes bytes that belong to no packet, where the stream is sent over the control connection.
-    fn write_stray(&self, bytes: &[u8]) -> std::io::Result<()> {
-        match self {
-            Self::Interleaved(writer, _) => writer.lock().unwrap().write_all(bytes),
-            Self::Udp(..) => Ok(()),
-        }
-    }
-
-    /// Sends reports (RTCP) that end with a goodbye of an SSRC.
-    fn say_goodbye(&self, source: u32) -> std::io::Result<()> {
-        let [receiver, goodbye] = [[0x80, 201, 0, 1], [0x81, 203, 0, 1]];
-        let source = source.to_be_bytes();
-        let report = [receiver, source, goodbye, source].concat();
-        match self {
-            Self::Interleaved(writer, channel) => {
-                Self::Interleaved(Arc::clone(writer), channel + 1).write(&report)
-            }
-            Self::Udp(socket, _) => {
-                let mut to = socket.peer_addr()?;
-                to.set_port(to.port() + 1);
-                socket.send_to(&report, to).map(drop)
-            }
-        }
-    }
-
-    fn write(&self, packet: &[u8]) -> std::io::Result<()> {
-        match self {
-            Self::Interleaved(writer, channel) => {
-                let length = u16::try_from(packet.len()).expect("packets are short");
-                let mut framed = vec![b'$', *channel];
-                framed.extend(length.to_be_bytes());
-                framed.extend(packet);
-                writer.lock().unwrap().write_all(&framed)
-            }
-            Self::Udp(socket, is_served) => {
-                let gone = std::io::ErrorKind::NotConnected;
-                is_served.upgrade().ok_or(gone)?;
-                socket.send(packet).map(|_| ())
-            }
-        }
-    }
 }
 
 /// Bytes of a packet without its header.

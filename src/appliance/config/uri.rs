@@ -83,6 +83,8 @@ pub enum RtspTransport {
     Tcp,
     /// RTP over UDP.
     Udp,
+    /// RTP over UDP, to a group that the camera chooses.
+    Multicast,
 }
 
 /// The format to request from a V4L2 camera.

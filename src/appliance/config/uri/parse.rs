@@ -38,6 +38,23 @@ const SCHEMES: [&str; 12] = [
     "synthetic",
 ];
 
+/// Schemes of other programs, and what to write.
+const FOREIGN_SCHEMES: [(&str, &str); 4] = [
+    (
+        "rtsph",
+        "RTSP inside of HTTP is not read; write the camera's rtsp:// or rtsps:// address",
+    ),
+    ("rtspt", "write rtsp://, which is over TCP"),
+    (
+        "rtspu",
+        "write rtsp:// and set transport: udp, or multicast",
+    ),
+    (
+        "rtspx",
+        "write rtsps:// and take `?enableSrtp` out; or take the camera's rtsp:// address without encryption",
+    ),
+];
+
 /// Why a `uri` is not accepted. Nothing in it repeats a secret.
 #[derive(Debug, PartialEq)]
 pub(crate) struct UriError {
@@ -81,10 +98,6 @@ pub(crate) fn parse(text: &str, folder: &Path) -> Result<SourceUri, Vec<UriError
         "file" => file(rest).map_err(one),
         "rtsp" | "rtsps" | "http" | "https" => rtsp::parse(scheme, rest).map_err(one),
         "udp" | "srt" | "rtmp" | "rtmps" => rtsp::stream(scheme, rest).map_err(one),
-        "rtspx" => Err(one(UriError::with_hint(
-            URI_FORMS,
-            "write rtsps:// and take `?enableSrtp` out; or take the camera's rtsp:// address without encryption",
-        ))),
         "v4l2" => v4l2(rest).map_err(one),
         "csi" => csi(rest).map_err(one),
         "synthetic" => synthetic::parse(rest),
@@ -93,6 +106,9 @@ pub(crate) fn parse(text: &str, folder: &Path) -> Result<SourceUri, Vec<UriError
             "write launch: without slashes",
         ))),
         other => {
+            if let Some((_, hint)) = FOREIGN_SCHEMES.iter().find(|(scheme, _)| *scheme == other) {
+                return Err(one(UriError::with_hint(URI_FORMS, *hint)));
+            }
             let near = nearest(other.trim_end_matches(':'), SCHEMES);
             let hint = near.map(|scheme| format!("did you mean `{scheme}://`?"));
             let expected = URI_FORMS.to_owned();
@@ -264,6 +280,9 @@ pub(crate) mod tests {
             ("rtmp:///live", "the host is missing"),
             // go2rtc#81: addresses of UniFi Protect.
             ("rtspx://h:7441/k", "write rtsps://"),
+            ("rtspt://h/k", "write rtsp://, which is over TCP"),
+            ("rtspu://h/k", "set transport: udp"),
+            ("rtsph://h/k", "RTSP inside of HTTP is not read"),
             ("smb://h/a.mp4", "expected"),
             ("rstp://h/a", "did you mean `rtsp://`?"),
             ("rtsp:://h/a", "did you mean `rtsp://`?"),

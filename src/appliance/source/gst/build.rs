@@ -143,6 +143,7 @@ pub(super) fn build(
                 "protocols",
                 match transport {
                     RtspTransport::Udp => "udp",
+                    RtspTransport::Multicast => "udp-mcast",
                     RtspTransport::Tcp => "tcp",
                 },
             );

@@ -254,7 +254,7 @@ pub(super) fn asks_for_sha256(message: &gst::MessageRef) -> bool {
 fn rtsp_hint(message: &gst::message::Error, text: &str) -> Option<&'static str> {
     if text.contains("no protocols left") || text.contains("allow more transport protocols") {
         return Some(
-            "the camera does not offer this transport; set transport: udp, or tcp where it is udp now",
+            "the camera does not offer this transport; set transport: udp, or tcp where it is udp now; some have multicast alone",
         );
     }
     matches!(status(message), Some(453 | 503)).then_some(

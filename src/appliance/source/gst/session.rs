@@ -266,6 +266,14 @@ impl Session<'_> {
                 "over UDP",
                 "a firewall may keep it out; try transport: tcp",
             ),
+            SourceUri::Rtsp {
+                transport: RtspTransport::Multicast,
+                ..
+            } => (
+                RTSP,
+                "by multicast",
+                "a router or a firewall may keep it out; try transport: tcp",
+            ),
             // GStreamer 1.20 tries again for itself, without a word.
             SourceUri::Stream(location) if location.starts_with("srt:") => (
                 "stream",
