@@ -349,12 +349,17 @@ fn refusals_of_rtsp_cameras_say_what_to_set() {
         ("RTSPtoWeb#249 frigate#1907", Fault::UdpOnly, "transport: udp"),
         ("webrtc-streamer#174", Fault::Describe(453), "serves no further client"),
         ("unifi-cam-proxy#340", Fault::Describe(503), "serves no further client"),
+        ("sound alone", Fault::Description(&[("m=video", "m=audio")]), "no video stream (found: audio)"),
     ];
     for (thread, fault, wanted) in cases {
         let camera = RtspCamera::start(&stream, &[fault]);
         let reason = first_reason(&config(rtsp(camera.uri(), None)));
         assert!(reason.contains(wanted), "{thread}: {reason}");
     }
+    let camera = RtspCamera::start(&stream, &[]);
+    let mut source = config(rtsp(camera.uri(), None));
+    source.track = Some(3);
+    assert_has!(first_reason(&source) => "track is 3, but the camera offers 1 video streams");
     let page = serve_http(vec![(head("text/html"), Vec::new())]).replace("http:", "rtsp:");
     let reason = first_reason(&config(rtsp(page, None)));
     assert_has!(reason => "does not speak RTSP; check the port");

@@ -381,7 +381,10 @@ fn select_streams_of_rtsp(
                     false
                 }
             },
-            _ => false,
+            other => {
+                diagnostics.add_other_stream(other.unwrap_or("unknown").to_owned());
+                false
+            }
         };
         if is_selected && !known.lock().contains(&stream) {
             known.lock().push(stream);
