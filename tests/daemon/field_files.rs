@@ -278,8 +278,8 @@ fn files_that_cannot_be_played_say_why() {
         &format!("{} -c:v libx264 -pix_fmt yuv420p", drawn("320x180", 25, 2)),
         &path("whole.mp4"),
     );
-    for picture in ["moving.gif", "still.bmp", "still.tiff"] {
-        let images = if picture == "moving.gif" { 5 } else { 1 };
+    for picture in ["moving.gif", "moving.apng", "still.bmp", "still.tiff"] {
+        let images = if picture.starts_with("moving") { 5 } else { 1 };
         ffmpeg(
             &format!("{} -frames:v {images}", drawn("64x36", 10, 1)),
             &path(picture),
@@ -295,13 +295,27 @@ fn files_that_cannot_be_played_say_why() {
         &path("sound.mp4"),
     );
     // LAVFilters#326, ffmpy#47: its packets have other contents, which are not read.
-    std::fs::write(path("camera.dav"), b"DHAV\xfd\0\0\0").expect("written");
+    for (name, bytes) in [
+        ("camera.dav", &b"DHAV\xfd\0\0\0"[..]),
+        ("phone.heic", b"\0\0\0\x18ftypheic\0\0\0\0mif1heic"),
+        ("still.avif", b"\0\0\0\x1cftypavif\0\0\0\0avifmif1"),
+        (
+            "moving.webp",
+            b"RIFF\x40\0\0\0WEBPVP8X\x0a\0\0\0\x02\0\0\0\x3f\x01\0\xef\0\0ANIM",
+        ),
+    ] {
+        std::fs::write(path(name), bytes).expect("written");
+    }
     #[rustfmt::skip]
     let cases = [
         ("cut.mp4", "its index (moov) is missing; record it again"),
         ("sound.mp4", "shorter than a fifth of an MP4 file"),
         ("moving.gif", "convert it with: ffmpeg"),
         ("camera.dav", "Dahua (DAV); convert it with: ffmpeg -i RECORDING -c:v copy"),
+        ("moving.webp", "animated pictures (WebP); convert it"),
+        ("moving.apng", "animated pictures (PNG); convert it"),
+        ("phone.heic", "HEIF pictures; convert it"),
+        ("still.avif", "AVIF pictures; convert it"),
         ("still.bmp", "BMP pictures; convert it"),
         ("still.tiff", "TIFF pictures; convert it"),
     ];
@@ -309,6 +323,8 @@ fn files_that_cannot_be_played_say_why() {
         let error = failure_of(&file(&path(name))).to_string();
         assert!(error.contains(wanted), "{name}: {error}");
     }
+    let error = failure_of(&config(SourceUri::Images(folder.path().to_owned())));
+    assert_has!(error.to_string() => "no picture that is read (.jpg, .jpeg, .png)");
 }
 
 /// Images of Motion JPEG that were taken out of their stream have no Huffman tables (etemesi254/zune-image#136, loyd/rscam#20), and a maker

@@ -72,7 +72,16 @@ impl Source for ImageFolderSource {
             Files::Folder(folder) => list_images(folder)?.into(),
         };
         if files.is_empty() {
-            return Err(SourceError::Empty);
+            return Err(match &self.files {
+                Files::Listed(_) => SourceError::Empty,
+                Files::Folder(folder) => SourceError::Unsupported {
+                    uri: folder.display().to_string(),
+                    reason: format!(
+                        "it has no picture that is read (.{}); convert others with: ffmpeg -i PICTURE PICTURE.png",
+                        EXTENSIONS.join(", .")
+                    ),
+                },
+            });
         }
         let images = ImageFiles {
             files,

@@ -284,23 +284,25 @@ pub(super) fn check_source(
     }))
 }
 
-/// What GStreamer has no demuxer for, or decoders that need whole files at once: the first bytes, the kind, and how to convert it.
-const UNPLAYED: [(&[u8], &str, &str); 6] = [
-    (b"GIF8", "animated pictures (GIF)", "PICTURE VIDEO.mp4"),
-    (b"BM", "BMP pictures", "PICTURE PICTURE.png"),
-    (b"II*\0", "TIFF pictures", "PICTURE PICTURE.png"),
-    (b"MM\0*", "TIFF pictures", "PICTURE PICTURE.png"),
-    (
-        b"DHAV",
-        "recordings of Dahua (DAV)",
-        "RECORDING -c:v copy -an VIDEO.mkv",
-    ),
-    (
-        b"DAHU",
-        "recordings of Dahua (DAV)",
-        "RECORDING -c:v copy -an VIDEO.mkv",
-    ),
+/// What GStreamer has no demuxer for, or decoders that need whole files at once: bytes and where they are (`None`: near the begin), the
+/// kind, and how to convert it.
+const UNPLAYED: [(Option<usize>, &[u8], &str, &str); 12] = [
+    (Some(0), b"GIF8", "animated pictures (GIF)", TO_VIDEO),
+    (None, b"acTL", "animated pictures (PNG)", TO_VIDEO),
+    (Some(30), b"ANIM", "animated pictures (WebP)", TO_VIDEO),
+    (Some(0), b"BM", "BMP pictures", TO_PNG),
+    (Some(0), b"II*\0", "TIFF pictures", TO_PNG),
+    (Some(0), b"MM\0*", "TIFF pictures", TO_PNG),
+    (Some(4), b"ftypavif", "AVIF pictures", TO_PNG),
+    (Some(4), b"ftyphei", "HEIF pictures", TO_PNG),
+    (Some(4), b"ftypmif1", "HEIF pictures", TO_PNG),
+    (Some(4), b"ftypavis", "animated pictures (AVIF)", TO_VIDEO),
+    (Some(0), b"DHAV", "recordings of Dahua (DAV)", TO_MKV),
+    (Some(0), b"DAHU", "recordings of Dahua (DAV)", TO_MKV),
 ];
+const TO_PNG: &str = "PICTURE PICTURE.png";
+const TO_VIDEO: &str = "PICTURE VIDEO.mp4";
+const TO_MKV: &str = "RECORDING -c:v copy -an VIDEO.mkv";
 
 /// Does not wait for the writer of a pipe.
 fn check_readable(path: &Path, is_file: bool) -> Result<(), SourceError> {
@@ -311,7 +313,7 @@ fn check_readable(path: &Path, is_file: bool) -> Result<(), SourceError> {
     };
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::empty());
-    let mut file = opened.map(File::from).map_err(|error| fail(error.into()))?;
+    let file = opened.map(File::from).map_err(|error| fail(error.into()))?;
     let metadata = file.metadata().map_err(fail)?;
     if metadata.is_dir() {
         return Err(fail(std::io::Error::from(std::io::ErrorKind::IsADirectory)));
@@ -327,12 +329,14 @@ fn check_readable(path: &Path, is_file: bool) -> Result<(), SourceError> {
     if metadata.len() == 0 {
         return Err(SourceError::Empty);
     }
-    let mut start = [0; 4];
-    let unplayed = match file.read_exact(&mut start) {
-        Ok(()) => (UNPLAYED.iter()).find(|(magic, ..)| start.starts_with(magic)),
-        Err(_) => None,
-    };
-    if let Some((_, kind, arguments)) = unplayed {
+    let mut start = Vec::new();
+    // Opening it again reports an error.
+    let _ = file.take(512).read_to_end(&mut start);
+    let unplayed = UNPLAYED.iter().find(|(at, magic, ..)| match at {
+        Some(at) => (start.get(*at..)).is_some_and(|it| it.starts_with(magic)),
+        None => start.windows(magic.len()).any(|it| it == *magic),
+    });
+    if let Some((.., kind, arguments)) = unplayed {
         return Err(SourceError::Unsupported {
             uri: path.display().to_string(),
             reason: format!(
