@@ -11,6 +11,7 @@ mod rules;
 use jetwatch_telemetry::Stage;
 
 use super::metrics::CaptureMetrics;
+use super::table::Table;
 
 use self::conditions::CONDITIONS;
 use self::limits::{LIMITS, StageLimit};
@@ -184,6 +185,21 @@ fn split(keys: &'static str) -> Vec<&'static str> {
 
 fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
+}
+
+/// The name of the table of findings.
+pub const VERDICT: &str = "verdict";
+
+/// The findings as a table.
+pub(crate) fn table(findings: &[Finding]) -> Table {
+    Table::of(VERDICT, "Verdict", findings)
+        .plain("Rule", |finding| finding.rule)
+        .plain("Limiting Stage", |finding| finding.stage)
+        .plain("Finding", |finding| finding.text.as_str())
+        .plain("Evidence", |finding| finding.evidence.as_str())
+        .plain("Advice", |finding| finding.advice)
+        .plain("Keys", |finding| finding.keys.join(" "))
+        .build()
 }
 
 #[cfg(test)]

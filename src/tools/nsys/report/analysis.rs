@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::advice::{Finding, advise};
+use super::advice::{self, Finding, advise};
 use super::benchmark::Benchmark;
 use super::capture::{Progress, TimeWindow, find_range, read};
 use super::input::{Input, open};
@@ -17,8 +17,7 @@ use super::schema::{COPIES, Export, GRAPHS, KERNELS, NVTX, SCHEDULING, SETS, WAI
 use super::series::Series;
 use super::summary::{PROFILE_KEY, ReportSummary, noted_run};
 use super::table::Table;
-pub use super::tables::VERDICT;
-use super::tables::{AnalysisContext, Builder, Make, TABLES};
+use super::tables::{AnalysisContext, Make, Recipe, TABLES};
 use super::{ReportError, Result};
 
 /// What to compute from a report.
@@ -157,7 +156,7 @@ pub fn analyze_measurement(path: &Path, document: &Value, title: &str) -> Result
     let benchmark = Benchmark::parse(path, document)?;
     let mut tables = benchmark.tables();
     let findings = benchmark.findings.clone();
-    tables.extend((findings.iter().filter(|all| !all.is_empty())).map(|all| advice_table(all)));
+    tables.extend((findings.iter().filter(|all| !all.is_empty())).map(|all| advice::table(all)));
     Ok(Analysis {
         verdict: findings.as_deref().map(in_words),
         findings: findings.unwrap_or_default(),
@@ -210,11 +209,7 @@ fn analyze_export(
     };
     let mut tables = Vec::new();
     for recipe in recipes {
-        let table = match recipe.make {
-            Make::Verdict => advice_table(&findings),
-            Make::OfCapture(build) => build(&context),
-            Make::OfExport(build) => build(&context)?,
-        };
+        let table = recipe.build(&context, &findings)?;
         // An empty table is omitted unless it was requested by name.
         if !table.rows.is_empty() || !(request.tables.is_empty() || request.tables[0] == ALL_TABLES)
         {
@@ -275,7 +270,7 @@ fn not_measured(export: &Export) -> Vec<String> {
 }
 
 /// The tables of a request. Fails if the export lacks the data of one.
-fn requested_tables(export: &Export, names: &[String]) -> Result<Vec<&'static Builder>> {
+fn requested_tables(export: &Export, names: &[String]) -> Result<Vec<&'static Recipe>> {
     let is_all = names.iter().any(|name| name == ALL_TABLES);
     if names.is_empty() {
         export.require(&NVTX)?;
@@ -298,15 +293,4 @@ fn requested_tables(export: &Export, names: &[String]) -> Result<Vec<&'static Bu
 /// All tables with their descriptions, in the order of output.
 pub fn table_names() -> impl Iterator<Item = (&'static str, &'static str)> {
     TABLES.iter().map(|table| (table.name, table.description))
-}
-
-fn advice_table(findings: &[Finding]) -> Table {
-    Table::of(VERDICT, "Verdict", findings)
-        .plain("Rule", |finding| finding.rule)
-        .plain("Limiting Stage", |finding| finding.stage)
-        .plain("Finding", |finding| finding.text.as_str())
-        .plain("Evidence", |finding| finding.evidence.as_str())
-        .plain("Advice", |finding| finding.advice)
-        .plain("Keys", |finding| finding.keys.join(" "))
-        .build()
 }

@@ -31,9 +31,9 @@ mod summary_stats;
 pub mod table;
 mod tables;
 
-pub use advice::Finding;
+pub use advice::{Finding, VERDICT};
 pub use analysis::{
-    ALL_TABLES, Analysis, Plots, Request, VERDICT, analyze, analyze_measurement, table_names,
+    ALL_TABLES, Analysis, Plots, Request, analyze, analyze_measurement, table_names,
 };
 pub use benchmark::{run_findings, trial_limit};
 pub use error::ReportError;

@@ -130,6 +130,11 @@ columns! {
 }
 
 impl Table {
+    /// Declares a table of `rows` that gets its name and its title afterwards.
+    pub(super) fn unnamed<R>(rows: &[R]) -> Columns<'_, R> {
+        Self::of("", "", rows)
+    }
+
     /// Declares a table of `rows`.
     pub(super) fn of<'a, R>(
         name: &'static str,

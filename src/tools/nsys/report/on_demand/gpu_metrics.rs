@@ -67,11 +67,6 @@ fn names(data: &AnalysisContext<'_>) -> Result<impl Fn(&Key) -> String> {
     })
 }
 
-/// Over the whole window.
-pub(in crate::report) fn sum(data: &AnalysisContext<'_>) -> Result<Table> {
-    table(data, "gpu_metric_util_sum", "Metrics of GPUs", None)
-}
-
 /// In equal parts of the time from the first sample to the last; parts without a sample are left out.
 pub(in crate::report) fn course(data: &AnalysisContext<'_>) -> Result<Table> {
     let (mut first, mut last) = (i64::MAX, i64::MIN);
@@ -80,15 +75,12 @@ pub(in crate::report) fn course(data: &AnalysisContext<'_>) -> Result<Table> {
     })?;
     // So that the last sample lies in the last part.
     let width = (last.saturating_sub(first) / PARTS).max(0) + 1;
-    let title = "Metrics of GPUs in parts of the capture";
-    table(data, "gpu_metric_util", title, Some((first, width)))
+    table(data, Some((first, width)))
 }
 
 /// A row for each metric, in each of the parts from the first time on, which are as long as the second says; `None`: in one part.
-fn table(
+pub(in crate::report) fn table(
     data: &AnalysisContext<'_>,
-    table: &'static str,
-    title: &str,
     parts: Option<(i64, i64)>,
 ) -> Result<Table> {
     let name = names(data)?;
@@ -99,7 +91,7 @@ fn table(
         values.add(value);
     })?;
     let rows: Vec<((Key, i64), Values)> = found.into_iter().collect();
-    let mut columns = Table::of(table, title, &rows);
+    let mut columns = Table::unnamed(&rows);
     if parts.is_some() {
         columns = columns.limit(data.rows);
     }

@@ -101,8 +101,7 @@ fn table(
         count as f64 * 100.0 / all as f64
     };
     let time = |count: u64| count as f64 * samples.interval;
-    let title = "Hot functions, as shares of the samples of their threads";
-    Ok(Table::of("cpu_functions", title, &found)
+    Ok(Table::unnamed(&found)
         .limit(data.rows)
         .plain("Threads", |((group, ..), _)| {
             samples.groups[*group as usize].as_str()

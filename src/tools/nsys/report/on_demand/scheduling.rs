@@ -215,8 +215,7 @@ pub(in crate::report) fn cores(schedule: &Schedule) -> Table {
         let threads = core.by_thread.iter().map(|(place, time)| (*place, *time));
         threads.max_by_key(|(place, time)| (*time, Reverse(*place)))
     };
-    let title = "CPU cores: time with a traced thread";
-    Table::of("cpu_cores", title, &schedule.cores)
+    Table::unnamed(&schedule.cores)
         .plain("Core", |core| core.number)
         .percent("Busy", |core| share_of(core.busy, length))
         .ns("Busy Time", |core| core.busy)
@@ -234,9 +233,8 @@ pub(in crate::report) fn threads(schedule: &Schedule, max: usize) -> Table {
     let threads = threads.filter(|(_, thread)| thread.runs > 0);
     let mut rows: Vec<(&String, &Scheduled)> = threads.collect();
     rows.sort_by_key(|(_, thread)| Reverse(thread.running));
-    let title = "Threads: time on a CPU core and off it";
     let off = |it: &Scheduled| (it.last - it.first - it.running).max(0);
-    Table::of("cpu_threads", title, &rows)
+    Table::unnamed(&rows)
         .limit(max)
         .plain("Thread", |(title, _)| title.as_str())
         .percent("Running", |(_, it)| share_of(it.running, length))

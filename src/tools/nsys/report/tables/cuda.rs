@@ -2,7 +2,7 @@
 //! GPU operations and CUDA calls: sums by name.
 
 use super::super::capture::{Capture, Kind, Operation};
-use super::super::table::Table;
+use super::super::table::{Table, Unit};
 use super::{AnalysisContext, Sums, sums};
 
 /// A function's name without the version that CUDA's runtime appends, such as `_v3020`.
@@ -21,7 +21,7 @@ pub(super) fn api_sum(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
     let calls = capture.calls.iter();
     let (rows, all) = sums(calls.map(|call| (call.name, call.duration())));
-    Table::of("cuda_api_sum", "Calls of CUDA", &rows)
+    Table::unnamed(&rows)
         .times("Num Calls", all)
         .plain("Name", |(name, _)| function(capture.name(*name)))
         .build()
@@ -36,7 +36,7 @@ pub(in crate::report) fn kernels(capture: &Capture) -> impl Iterator<Item = &Ope
 pub(super) fn kernel_sum(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
     let (rows, all) = sums(kernels(capture).map(|done| (done.name, done.duration())));
-    Table::of("cuda_gpu_kern_sum", "Kernels", &rows)
+    Table::unnamed(&rows)
         .times("Instances", all)
         .plain("Name", |(name, _)| capture.name(*name))
         .build()
@@ -48,7 +48,7 @@ pub(super) fn kernel_grid_sum(context: &AnalysisContext<'_>) -> Table {
         sums(kernels(capture).map(|done| ((done.name, done.detail), done.duration())));
     let launch = |detail: u32| &capture.launches[detail as usize];
     let three = |[x, y, z]: [i32; 3]| format!("{x:4} {y:4} {z:4}");
-    Table::of("cuda_gpu_kern_gb_sum", "Kernels by grid and block", &rows)
+    Table::unnamed(&rows)
         .times("Instances", all)
         .plain("GridXYZ", |((_, detail), _)| three(launch(*detail).grid))
         .plain("BlockXYZ", |((_, detail), _)| three(launch(*detail).block))
@@ -93,8 +93,7 @@ fn memory(context: &AnalysisContext<'_>, value: fn(&Operation, i64) -> i64) -> S
 
 pub(super) fn memory_time_sum(context: &AnalysisContext<'_>) -> Table {
     let (rows, all) = memory(context, |done, _| done.duration());
-    let title = "Copies and memory sets by time";
-    Table::of("cuda_gpu_mem_time_sum", title, &rows)
+    Table::unnamed(&rows)
         .times("Count", all)
         .plain("Operation", |(name, _)| *name)
         .build()
@@ -102,15 +101,10 @@ pub(super) fn memory_time_sum(context: &AnalysisContext<'_>) -> Table {
 
 pub(super) fn memory_size_sum(context: &AnalysisContext<'_>) -> Table {
     let (rows, _) = memory(context, |_, bytes| bytes);
-    let title = "Copies and memory sets by size";
-    Table::of("cuda_gpu_mem_size_sum", title, &rows)
+    Table::unnamed(&rows)
         .bytes("Total", |(_, sizes)| sizes.total)
         .plain("Count", |(_, sizes)| sizes.count)
-        .bytes("Avg", |(_, sizes)| sizes.mean)
-        .bytes("Med", |(_, sizes)| sizes.median)
-        .bytes("Min", |(_, sizes)| sizes.min)
-        .bytes("Max", |(_, sizes)| sizes.max)
-        .bytes("StdDev", |(_, sizes)| sizes.deviation)
+        .spread("", Unit::Bytes, |(_, sizes)| sizes)
         .plain("Operation", |(name, _)| *name)
         .build()
 }

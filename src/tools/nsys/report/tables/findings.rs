@@ -31,8 +31,7 @@ pub(super) fn api_sync(context: &AnalysisContext<'_>) -> Table {
     let mut calls: Vec<&Call> = calls.filter(|call| waits[call.name as usize]).collect();
     calls.sort_by_key(|call| (Reverse(call.duration()), call.start));
     let thread = |call: &Call| capture.thread(call.thread);
-    let title = "Calls that wait until the GPU is done";
-    Table::of("cuda_api_sync", title, &calls)
+    Table::unnamed(&calls)
         .limit(context.rows)
         .ns("Duration", |call| call.duration())
         .ns("Start", |call| call.start)
@@ -127,13 +126,9 @@ fn place<'a>(table: Columns<'a, Made<'a>>, capture: &'a Capture) -> Columns<'a, 
         .plain("API Name", |(_, call, _)| capture.name(call.name))
 }
 
-fn copies(
-    context: &AnalysisContext<'_>,
-    name: &'static str,
-    title: &str,
-    fits: fn(&str, &Transfer) -> bool,
-) -> Table {
-    Table::of(name, title, &transfers(context, Kind::Copy, fits))
+/// Copies that fit, the longest first.
+pub(super) fn copies(context: &AnalysisContext<'_>, fits: fn(&str, &Transfer) -> bool) -> Table {
+    Table::unnamed(&transfers(context, Kind::Copy, fits))
         .limit(context.rows)
         .with(time)
         .plain("Src Kind", |(.., transfer)| memory_kind(transfer.source))
@@ -142,19 +137,9 @@ fn copies(
         .build()
 }
 
-pub(super) fn copies_async(context: &AnalysisContext<'_>) -> Table {
-    let title = "Asynchronous copies of pageable memory, which wait";
-    copies(context, "cuda_memcpy_async", title, is_pageable_async)
-}
-
-pub(super) fn copies_sync(context: &AnalysisContext<'_>) -> Table {
-    let title = "Synchronous copies";
-    copies(context, "cuda_memcpy_sync", title, is_sync_copy)
-}
-
 pub(super) fn sets_sync(context: &AnalysisContext<'_>) -> Table {
     let rows = transfers(context, Kind::Set, is_sync_set);
-    Table::of("cuda_memset_sync", "Synchronous memory sets", &rows)
+    Table::unnamed(&rows)
         .limit(context.rows)
         .with(time)
         .plain("Memory Kind", |(.., transfer)| memory_kind(transfer.target))

@@ -97,7 +97,7 @@ pub(super) fn gaps(context: &AnalysisContext<'_>) -> Table {
     };
     found.sort_by_key(|it| (Reverse(gap(it).0), gap(it).1));
     let mut number = 0_u64;
-    Table::of("gpu_gaps", "Idle times of a GPU", &found)
+    Table::unnamed(&found)
         .limit(context.rows)
         .plain("Row#", |_| {
             number += 1;
@@ -120,8 +120,7 @@ pub(super) fn utilization(context: &AnalysisContext<'_>) -> Table {
             rows.push((part, *share, width as i64, start, busy));
         }
     }
-    let title = "Share of the time in which a GPU was busy";
-    Table::of("gpu_time_util", title, &rows)
+    Table::unnamed(&rows)
         .plain("Row#", |(part, ..)| part + 1)
         .percent("In-Use", |(_, share, ..)| share * 100.0)
         .ns("Duration", |(_, _, width, ..)| *width)

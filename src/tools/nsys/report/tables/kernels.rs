@@ -33,7 +33,7 @@ pub(super) fn histogram(context: &AnalysisContext<'_>) -> Table {
         let filled = filled.filter(|(_, count)| **count > 0);
         rows.extend(filled.map(|(edges, count)| (*name, edges, *count, spread.count)));
     }
-    Table::of("cuda_gpu_kern_hist", "Histogram of kernel times", &rows)
+    Table::unnamed(&rows)
         .limit(context.rows)
         .plain("Name", |(name, ..)| context.capture.name(*name))
         .ns("From", |(_, edges, ..)| edges[0])
@@ -72,8 +72,7 @@ pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
         let key = (done.name, stream.process_number(), stream.device);
         (key, done.start, done.end)
     });
-    let title = "From start to start of kernels";
-    Table::of("cuda_gpu_kern_pace", title, &paces)
+    Table::unnamed(&paces)
         .limit(context.rows)
         .plain("Name", |pace| capture.name(pace.key.0))
         .plain("PID", |pace| pace.key.1)

@@ -15,7 +15,8 @@ use std::cmp::Reverse;
 use std::hash::Hash;
 
 use super::Result;
-use super::capture::{Capture, TimeWindow};
+use super::advice::{self, Finding, VERDICT};
+use super::capture::{Capture, Style, TimeWindow};
 use super::critical_path::CriticalPath;
 use super::gpu_projection::{Nesting, Projected, pairs, project};
 use super::on_demand::{CoreWaits, Schedule, gpu_metrics, samples, scheduling};
@@ -24,7 +25,7 @@ use super::schema::{
     SAMPLES, SCHEDULING, SETS, TableShape, WAITS,
 };
 use super::summary_stats::{SummaryStats, group_by_key, share_of};
-use super::table::{Columns, Table};
+use super::table::{Columns, Table, Unit};
 
 pub(super) use cuda::kernels;
 pub(super) use findings::{is_pageable_async, is_sync_copy};
@@ -86,9 +87,11 @@ impl<'a> AnalysisContext<'a> {
 type Need = &'static [&'static TableShape];
 
 /// One table of the command line.
-pub(crate) struct Builder {
+pub(crate) struct Recipe {
     /// Name of the table.
     pub name: &'static str,
+    /// Title; empty where it depends on the capture.
+    pub title: &'static str,
     /// Description for the help text.
     pub description: &'static str,
     /// Tables of the export that it reads: of each list at least one.
@@ -107,7 +110,25 @@ pub(crate) enum Make {
     OfExport(fn(&AnalysisContext<'_>) -> Result<Table>),
 }
 
-impl Builder {
+impl Recipe {
+    /// The table of a capture with these findings.
+    pub(crate) fn build(
+        &self,
+        context: &AnalysisContext<'_>,
+        findings: &[Finding],
+    ) -> Result<Table> {
+        let mut table = match self.make {
+            Make::Verdict => advice::table(findings),
+            Make::OfCapture(build) => build(context),
+            Make::OfExport(build) => build(context)?,
+        };
+        table.name = self.name;
+        if !self.title.is_empty() {
+            self.title.clone_into(&mut table.title);
+        }
+        Ok(table)
+    }
+
     /// The first table of the export that is missing; `None` if this table is possible.
     pub(crate) fn missing(&self, export: &Export) -> Option<&'static TableShape> {
         let has = |shape: &&TableShape| export.has(shape);
@@ -116,60 +137,43 @@ impl Builder {
     }
 }
 
-const fn table(
-    name: &'static str,
-    description: &'static str,
-    needs: &'static [Need],
-    make: Make,
-) -> Builder {
-    Builder {
-        name,
-        description,
-        needs,
-        make,
-    }
-}
-
 const OPERATIONS: Need = &[&KERNELS, &COPIES, &SETS, &GRAPHS];
-
-/// The name of the table of findings.
-pub const VERDICT: &str = "verdict";
 
 /// All tables, in the order in which they are printed.
 #[rustfmt::skip]
-pub(crate) const TABLES: &[Builder] = &[
-    table(VERDICT, "what the numbers mean, and the keys to change", &[], Make::Verdict),
-    table("stages", "jetwatch's stages: time, waiting, what they wait for, and the critical path", &[&[&NVTX]], Make::OfCapture(|context| context.critical_path.table())),
-    table("critical_path_calls", "The critical path by calls of CUDA and of the operating system's libraries", &[&[&WAITS, &CALLS], &[&NVTX]], Make::OfCapture(path_calls::sum)),
-    table("nvtx_sum", "NVTX ranges by name and style", &[&[&NVTX]], Make::OfCapture(ranges::sum)),
-    table("nvtx_pushpop_sum", "NVTX push/pop ranges by name", &[&[&NVTX]], Make::OfCapture(ranges::push_pop_sum)),
-    table("nvtx_startend_sum", "NVTX start/end ranges by name", &[&[&NVTX]], Make::OfCapture(ranges::start_end_sum)),
-    table("nvtx_pace", "From start to start of each range's instances on each thread", &[&[&NVTX]], Make::OfCapture(ranges::pace)),
-    table("nvtx_source_sum", "NVTX ranges by source and name", &[&[&NVTX]], Make::OfCapture(ranges::by_source)),
-    table("nvtx_gpu_proj_sum", "NVTX ranges projected onto the GPU, by name", &[&[&CALLS], &[&NVTX], OPERATIONS], Make::OfCapture(projected::sum)),
-    table("nvtx_gpu_proj_trace", "NVTX ranges projected onto the GPU, each", &[&[&CALLS], &[&NVTX], OPERATIONS], Make::OfCapture(projected::trace)),
-    table("nvtx_gpu_proj_pace", "From start to start of each projected range's instances on each thread", &[&[&CALLS], &[&NVTX], OPERATIONS], Make::OfCapture(projected::pace)),
-    table("cuda_api_sum", "Calls of CUDA by function", &[&[&CALLS]], Make::OfCapture(cuda::api_sum)),
-    table("cuda_gpu_kern_sum", "Kernels by name", &[&[&KERNELS]], Make::OfCapture(cuda::kernel_sum)),
-    table("cuda_gpu_kern_gb_sum", "Kernels by name, grid and block", &[&[&KERNELS]], Make::OfCapture(cuda::kernel_grid_sum)),
-    table("cuda_gpu_kern_hist", "Histogram of the times of each kernel", &[&[&KERNELS]], Make::OfCapture(kernels::histogram)),
-    table("cuda_gpu_kern_pace", "From start to start of each kernel's instances", &[&[&KERNELS]], Make::OfCapture(kernels::pace)),
-    table("ncu_command", "The command that measures the slowest kernel with Nsight Compute", &[&[&KERNELS]], Make::OfCapture(kernels::ncu_command)),
-    table("cuda_gpu_mem_time_sum", "Copies and memory sets by time", &[&[&COPIES, &SETS]], Make::OfCapture(cuda::memory_time_sum)),
-    table("cuda_gpu_mem_size_sum", "Copies and memory sets by size", &[&[&COPIES, &SETS]], Make::OfCapture(cuda::memory_size_sum)),
-    table("cuda_api_sync", "Calls that wait until the GPU is done, the longest first", &[&[&CALLS]], Make::OfCapture(findings::api_sync)),
-    table("cuda_memcpy_async", "Asynchronous copies that wait, since their memory is pageable", &[&[&COPIES], &[&CALLS]], Make::OfCapture(findings::copies_async)),
-    table("cuda_memcpy_sync", "Synchronous copies", &[&[&COPIES], &[&CALLS]], Make::OfCapture(findings::copies_sync)),
-    table("cuda_memset_sync", "Synchronous memory sets of pinned or managed memory", &[&[&SETS], &[&CALLS]], Make::OfCapture(findings::sets_sync)),
-    table("gpu_gaps", "Idle times of a GPU, the longest first", &[OPERATIONS], Make::OfCapture(gpu_time::gaps)),
-    table("gpu_time_util", "Share of the time in which a GPU was busy, in 30 parts of the capture", &[OPERATIONS], Make::OfCapture(gpu_time::utilization)),
-    table("osrt_sum", "Calls of the operating system's libraries by function", &[&[&WAITS]], Make::OfCapture(ranges::waits)),
-    table("osrt_waits", "Waits in the operating system's libraries by thread and function", &[&[&WAITS]], Make::OfCapture(ranges::waits_by_thread)),
-    table("cpu_cores", "CPU cores: time with a traced thread, and idle time", &[&[&SCHEDULING]], Make::OfExport(|data| Ok(scheduling::cores(data.schedule()?)))),
-    table("cpu_threads", "Threads: time on a CPU core, and time off it", &[&[&SCHEDULING]], Make::OfExport(|data| Ok(scheduling::threads(data.schedule()?, data.rows)))),
-    table("cpu_functions", "Hot functions of call stack samples, by group of threads: self and total time", &[&[&SAMPLES], &[&SAMPLE_FRAMES]], Make::OfExport(samples::functions)),
-    table("gpu_metric_util_sum", "Metrics that a GPU sampled: mean, minimum, maximum", &[&[&GPU_METRICS], &[&GPU_METRIC_NAMES]], Make::OfExport(gpu_metrics::sum)),
-    table("gpu_metric_util", "The same in 30 parts of the capture", &[&[&GPU_METRICS], &[&GPU_METRIC_NAMES]], Make::OfExport(gpu_metrics::course)),
+pub(crate) const TABLES: &[Recipe] = &[
+    Recipe { name: VERDICT, title: "Verdict", description: "what the numbers mean, and the keys to change", needs: &[], make: Make::Verdict },
+    Recipe { name: "stages", title: "", description: "jetwatch's stages: time, waiting, what they wait for, and the critical path", needs: &[&[&NVTX]], make: Make::OfCapture(|context| context.critical_path.table()) },
+    Recipe { name: "critical_path_calls", title: "The critical path by calls of CUDA and of the operating system's libraries", description: "The critical path by calls of CUDA and of the operating system's libraries", needs: &[&[&WAITS, &CALLS], &[&NVTX]], make: Make::OfCapture(path_calls::sum) },
+    Recipe { name: "nvtx_sum", title: "NVTX ranges", description: "NVTX ranges by name and style", needs: &[&[&NVTX]], make: Make::OfCapture(ranges::sum) },
+    Recipe { name: "nvtx_pushpop_sum", title: "NVTX push/pop ranges", description: "NVTX push/pop ranges by name", needs: &[&[&NVTX]], make: Make::OfCapture(|context| ranges::by_style(context, |style| style == Style::PushPop)) },
+    Recipe { name: "nvtx_startend_sum", title: "NVTX start/end ranges", description: "NVTX start/end ranges by name", needs: &[&[&NVTX]], make: Make::OfCapture(|context| ranges::by_style(context, |style| style != Style::PushPop)) },
+    Recipe { name: "nvtx_pace", title: "From start to start of NVTX ranges", description: "From start to start of each range's instances on each thread", needs: &[&[&NVTX]], make: Make::OfCapture(ranges::pace) },
+    Recipe { name: "nvtx_source_sum", title: "NVTX ranges by source", description: "NVTX ranges by source and name", needs: &[&[&NVTX]], make: Make::OfCapture(ranges::by_source) },
+    Recipe { name: "nvtx_gpu_proj_sum", title: "NVTX ranges projected onto the GPU", description: "NVTX ranges projected onto the GPU, by name", needs: &[&[&CALLS], &[&NVTX], OPERATIONS], make: Make::OfCapture(projected::sum) },
+    Recipe { name: "nvtx_gpu_proj_trace", title: "NVTX ranges projected onto the GPU, each", description: "NVTX ranges projected onto the GPU, each", needs: &[&[&CALLS], &[&NVTX], OPERATIONS], make: Make::OfCapture(projected::trace) },
+    Recipe { name: "nvtx_gpu_proj_pace", title: "From start to start of NVTX ranges projected onto the GPU", description: "From start to start of each projected range's instances on each thread", needs: &[&[&CALLS], &[&NVTX], OPERATIONS], make: Make::OfCapture(projected::pace) },
+    Recipe { name: "cuda_api_sum", title: "Calls of CUDA", description: "Calls of CUDA by function", needs: &[&[&CALLS]], make: Make::OfCapture(cuda::api_sum) },
+    Recipe { name: "cuda_gpu_kern_sum", title: "Kernels", description: "Kernels by name", needs: &[&[&KERNELS]], make: Make::OfCapture(cuda::kernel_sum) },
+    Recipe { name: "cuda_gpu_kern_gb_sum", title: "Kernels by grid and block", description: "Kernels by name, grid and block", needs: &[&[&KERNELS]], make: Make::OfCapture(cuda::kernel_grid_sum) },
+    Recipe { name: "cuda_gpu_kern_hist", title: "Histogram of kernel times", description: "Histogram of the times of each kernel", needs: &[&[&KERNELS]], make: Make::OfCapture(kernels::histogram) },
+    Recipe { name: "cuda_gpu_kern_pace", title: "From start to start of kernels", description: "From start to start of each kernel's instances", needs: &[&[&KERNELS]], make: Make::OfCapture(kernels::pace) },
+    Recipe { name: "ncu_command", title: "", description: "The command that measures the slowest kernel with Nsight Compute", needs: &[&[&KERNELS]], make: Make::OfCapture(kernels::ncu_command) },
+    Recipe { name: "cuda_gpu_mem_time_sum", title: "Copies and memory sets by time", description: "Copies and memory sets by time", needs: &[&[&COPIES, &SETS]], make: Make::OfCapture(cuda::memory_time_sum) },
+    Recipe { name: "cuda_gpu_mem_size_sum", title: "Copies and memory sets by size", description: "Copies and memory sets by size", needs: &[&[&COPIES, &SETS]], make: Make::OfCapture(cuda::memory_size_sum) },
+    Recipe { name: "cuda_api_sync", title: "Calls that wait until the GPU is done", description: "Calls that wait until the GPU is done, the longest first", needs: &[&[&CALLS]], make: Make::OfCapture(findings::api_sync) },
+    Recipe { name: "cuda_memcpy_async", title: "Asynchronous copies of pageable memory, which wait", description: "Asynchronous copies that wait, since their memory is pageable", needs: &[&[&COPIES], &[&CALLS]], make: Make::OfCapture(|context| findings::copies(context, is_pageable_async)) },
+    Recipe { name: "cuda_memcpy_sync", title: "Synchronous copies", description: "Synchronous copies", needs: &[&[&COPIES], &[&CALLS]], make: Make::OfCapture(|context| findings::copies(context, is_sync_copy)) },
+    Recipe { name: "cuda_memset_sync", title: "Synchronous memory sets", description: "Synchronous memory sets of pinned or managed memory", needs: &[&[&SETS], &[&CALLS]], make: Make::OfCapture(findings::sets_sync) },
+    Recipe { name: "gpu_gaps", title: "Idle times of a GPU", description: "Idle times of a GPU, the longest first", needs: &[OPERATIONS], make: Make::OfCapture(gpu_time::gaps) },
+    Recipe { name: "gpu_time_util", title: "Share of the time in which a GPU was busy", description: "Share of the time in which a GPU was busy, in 30 parts of the capture", needs: &[OPERATIONS], make: Make::OfCapture(gpu_time::utilization) },
+    Recipe { name: "osrt_sum", title: "Calls of the operating system's libraries", description: "Calls of the operating system's libraries by function", needs: &[&[&WAITS]], make: Make::OfCapture(ranges::waits) },
+    Recipe { name: "osrt_waits", title: "Waits of each thread in the operating system's libraries, as shares of the capture", description: "Waits in the operating system's libraries by thread and function", needs: &[&[&WAITS]], make: Make::OfCapture(ranges::waits_by_thread) },
+    Recipe { name: "cpu_cores", title: "CPU cores: time with a traced thread", description: "CPU cores: time with a traced thread, and idle time", needs: &[&[&SCHEDULING]], make: Make::OfExport(|data| Ok(scheduling::cores(data.schedule()?))) },
+    Recipe { name: "cpu_threads", title: "Threads: time on a CPU core and off it", description: "Threads: time on a CPU core, and time off it", needs: &[&[&SCHEDULING]], make: Make::OfExport(|data| Ok(scheduling::threads(data.schedule()?, data.rows))) },
+    Recipe { name: "cpu_functions", title: "Hot functions, as shares of the samples of their threads", description: "Hot functions of call stack samples, by group of threads: self and total time", needs: &[&[&SAMPLES], &[&SAMPLE_FRAMES]], make: Make::OfExport(samples::functions) },
+    Recipe { name: "gpu_metric_util_sum", title: "Metrics of GPUs", description: "Metrics that a GPU sampled: mean, minimum, maximum", needs: &[&[&GPU_METRICS], &[&GPU_METRIC_NAMES]], make: Make::OfExport(|data| gpu_metrics::table(data, None)) },
+    Recipe { name: "gpu_metric_util", title: "Metrics of GPUs in parts of the capture", description: "The same in 30 parts of the capture", needs: &[&[&GPU_METRICS], &[&GPU_METRIC_NAMES]], make: Make::OfExport(gpu_metrics::course) },
 ];
 
 /// What was summed by key, with the sum of all.
@@ -185,6 +189,24 @@ fn sums<K: Hash + Eq + Clone>(rows: impl Iterator<Item = (K, i64)> + Clone) -> S
     (found, all)
 }
 
+impl<'a, R> Columns<'a, R> {
+    /// Adds mean, median, minimum, maximum and deviation of what `of` gives of a row; their headings begin with `prefix`.
+    fn spread(
+        self,
+        prefix: &str,
+        unit: Unit,
+        of: impl Fn(&'a R) -> &'a SummaryStats + Copy + 'a,
+    ) -> Self {
+        self.column(format!("{prefix}Avg"), unit, move |row| of(row).mean)
+            .column(format!("{prefix}Med"), unit, move |row| of(row).median)
+            .column(format!("{prefix}Min"), unit, move |row| of(row).min)
+            .column(format!("{prefix}Max"), unit, move |row| of(row).max)
+            .column(format!("{prefix}StdDev"), unit, move |row| {
+                of(row).deviation
+            })
+    }
+}
+
 impl<K> Columns<'_, (K, SummaryStats)> {
     /// Adds the eight numbers of every summary of times; nsys calls the third, `count`, differently in each table. Shares are of
     /// `all`, in ns.
@@ -192,10 +214,6 @@ impl<K> Columns<'_, (K, SummaryStats)> {
         self.percent("Time", move |(_, times)| share_of(times.total, all))
             .ns("Total Time", |(_, times)| times.total)
             .plain(count, |(_, times)| times.count)
-            .ns("Avg", |(_, times)| times.mean)
-            .ns("Med", |(_, times)| times.median)
-            .ns("Min", |(_, times)| times.min)
-            .ns("Max", |(_, times)| times.max)
-            .ns("StdDev", |(_, times)| times.deviation)
+            .spread("", Unit::Ns, |(_, times)| times)
     }
 }

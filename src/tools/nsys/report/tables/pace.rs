@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use super::super::capture::{Capture, Name, ThreadIndex};
 use super::super::summary_stats::SummaryStats;
-use super::super::table::Columns;
+use super::super::table::{Columns, Unit};
 
 /// One event: the series that it is of, and its begin and end in ns.
 type Instance<K> = (K, i64, i64);
@@ -51,11 +51,7 @@ pub(super) fn paces<K: Copy + Ord>(
 pub(super) fn numbers<K>(table: Columns<'_, Pace<K>>) -> Columns<'_, Pace<K>> {
     table
         .plain("Instances", |pace| pace.steps.count + 1)
-        .ns("Pace Avg", |pace| pace.steps.mean)
-        .ns("Pace Med", |pace| pace.steps.median)
-        .ns("Pace Min", |pace| pace.steps.min)
-        .ns("Pace Max", |pace| pace.steps.max)
-        .ns("Pace StdDev", |pace| pace.steps.deviation)
+        .spread("Pace ", Unit::Ns, |pace| &pace.steps)
         .ns("Gap Avg", |pace| pace.gaps.mean)
         .ns("Gap Max", |pace| pace.gaps.max)
 }

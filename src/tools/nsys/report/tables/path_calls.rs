@@ -57,8 +57,7 @@ pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
     let all: i64 = sums.values().map(|sum| sum.ns).sum();
     let mut rows: Vec<(Key, Sum)> = sums.into_iter().filter(|(_, sum)| sum.ns > 0).collect();
     rows.sort_by_key(|(key, sum)| (Reverse(sum.ns), *key));
-    let title = "The critical path by calls of CUDA and of the operating system's libraries";
-    Table::of("critical_path_calls", title, &rows)
+    Table::unnamed(&rows)
         .limit(context.rows)
         .percent("Critical Path", |(_, sum)| share_of(sum.ns, all))
         .ns("Total Time", |(_, sum)| sum.ns)

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::super::capture::Name;
 use super::super::gpu_projection::children;
 use super::super::summary_stats::SummaryStats;
-use super::super::table::Table;
+use super::super::table::{Table, Unit};
 use super::pace;
 use super::{AnalysisContext, sums};
 
@@ -38,18 +38,13 @@ pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
     let times = projections.iter();
     let (rows, _) = sums(times.map(|it| (key(it.range), it.duration())));
     let mean = |sum: u64, times: &SummaryStats| sum as f64 / times.count as f64;
-    let title = "NVTX ranges projected onto the GPU";
-    Table::of("nvtx_gpu_proj_sum", title, &rows)
+    Table::unnamed(&rows)
         .plain("Range", |(key, _)| capture.name(key.0))
         .plain("Style", |(key, _)| key.1)
         .ns("Total Proj Time", |(_, times)| times.total)
         .ns("Total Range Time", |(key, _)| totals[key].range_ns)
         .plain("Range Instances", |(_, times)| times.count)
-        .ns("Proj Avg", |(_, times)| times.mean)
-        .ns("Proj Med", |(_, times)| times.median)
-        .ns("Proj Min", |(_, times)| times.min)
-        .ns("Proj Max", |(_, times)| times.max)
-        .ns("Proj StdDev", |(_, times)| times.deviation)
+        .spread("Proj ", Unit::Ns, |(_, times)| times)
         .plain("Total GPU Ops", |(key, _)| totals[key].operations)
         .plain("Avg GPU Ops", |(key, it)| mean(totals[key].operations, it))
         .plain("Avg Range Lvl", |(key, it)| mean(totals[key].levels, it))
@@ -71,8 +66,7 @@ pub(super) fn trace(context: &AnalysisContext<'_>) -> Table {
     let range = |at: &u32| &capture.ranges[projected(at).range as usize];
     let thread = |at: &u32| capture.thread(range(at).thread);
     let number = |range: u32| i64::from(capture.ranges[range as usize].row);
-    let title = "NVTX ranges projected onto the GPU, each";
-    Table::of("nvtx_gpu_proj_trace", title, &order)
+    Table::unnamed(&order)
         .limit(context.rows)
         .plain("Name", |at| capture.name(range(at).name))
         .ns("Projected Start", |at| projected(at).start)
@@ -110,8 +104,7 @@ pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
         let range = &capture.ranges[projected.range as usize];
         ((range.name, range.thread), projected.start, projected.end)
     });
-    let title = "From start to start of NVTX ranges projected onto the GPU";
-    Table::of("nvtx_gpu_proj_pace", title, &paces)
+    Table::unnamed(&paces)
         .limit(context.rows)
         .with(|table| pace::of_ranges(table, capture))
         .build()

@@ -11,37 +11,19 @@ pub(super) fn sum(context: &AnalysisContext<'_>) -> Table {
     let ranges = capture.ranges.iter();
     let key = |range: &Range| (range.name, range.style.label());
     let (rows, all) = sums(ranges.map(|range| (key(range), range.duration())));
-    Table::of("nvtx_sum", "NVTX ranges", &rows)
+    Table::unnamed(&rows)
         .times("Instances", all)
         .plain("Style", |((_, style), _)| *style)
         .plain("Range", |((name, _), _)| capture.name(*name))
         .build()
 }
 
-pub(super) fn push_pop_sum(context: &AnalysisContext<'_>) -> Table {
-    let title = "NVTX push/pop ranges";
-    by_style(context, "nvtx_pushpop_sum", title, |style| {
-        style == Style::PushPop
-    })
-}
-
-pub(super) fn start_end_sum(context: &AnalysisContext<'_>) -> Table {
-    let title = "NVTX start/end ranges";
-    by_style(context, "nvtx_startend_sum", title, |style| {
-        style != Style::PushPop
-    })
-}
-
-fn by_style(
-    context: &AnalysisContext<'_>,
-    name: &'static str,
-    title: &str,
-    fits: fn(Style) -> bool,
-) -> Table {
+/// Ranges of the styles that fit, by name.
+pub(super) fn by_style(context: &AnalysisContext<'_>, fits: fn(Style) -> bool) -> Table {
     let capture = context.capture;
     let fitting = capture.ranges.iter().filter(|range| fits(range.style));
     let (rows, all) = sums(fitting.map(|range| (range.name, range.duration())));
-    Table::of(name, title, &rows)
+    Table::unnamed(&rows)
         .times("Instances", all)
         .plain("Range", |(name, _)| capture.name(*name))
         .build()
@@ -54,7 +36,7 @@ pub(super) fn pace(context: &AnalysisContext<'_>) -> Table {
         let range = &capture.ranges[at];
         ((range.name, range.thread), range.start, range.end)
     });
-    Table::of("nvtx_pace", "From start to start of NVTX ranges", &paces)
+    Table::unnamed(&paces)
         .with(|table| pace::of_ranges(table, capture))
         .build()
 }
@@ -64,7 +46,7 @@ pub(super) fn by_source(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
     let of_sources = capture.ranges.iter().filter(|range| range.source != 0);
     let (rows, all) = sums(of_sources.map(|range| ((range.source, range.name), range.duration())));
-    Table::of("nvtx_source_sum", "NVTX ranges by source", &rows)
+    Table::unnamed(&rows)
         .plain("Source", |((source, _), _)| {
             capture.sources[usize::from(*source)].as_str()
         })
@@ -77,8 +59,7 @@ pub(super) fn waits(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
     let waits = capture.waits.iter();
     let (rows, all) = sums(waits.map(|wait| (wait.name, wait.duration())));
-    let title = "Calls of the operating system's libraries";
-    Table::of("osrt_sum", title, &rows)
+    Table::unnamed(&rows)
         .times("Num Calls", all)
         .plain("Name", |(name, _)| capture.name(*name))
         .build()
@@ -89,9 +70,7 @@ pub(super) fn waits_by_thread(context: &AnalysisContext<'_>) -> Table {
     let (from, until) = capture.span().unwrap_or_default();
     let waits = capture.waits.iter();
     let (rows, _) = sums(waits.map(|wait| ((wait.thread, wait.name), wait.duration())));
-    let title =
-        "Waits of each thread in the operating system's libraries, as shares of the capture";
-    Table::of("osrt_waits", title, &rows)
+    Table::unnamed(&rows)
         .limit(context.rows)
         .plain("Thread", |((thread, _), _)| capture.thread(*thread).title())
         .times("Num Calls", until - from)
