@@ -107,15 +107,10 @@ pub enum ProfileError {
         log: String,
     },
     #[error(
-        "nsys {what} wrote no report on {place} (exit status {status}); output:{}",
-        output(log)
+        "nsys {0} wrote no report on {1} (exit status {2}); output:{log}",
+        log = output(.3)
     )]
-    Nsys {
-        place: String,
-        what: &'static str,
-        status: u8,
-        log: String,
-    },
+    Nsys(&'static str, String, u8, String),
     #[error(
         "nothing was recorded on {place}: the run of {frames} frames ended before --warmup was over, for which nsys waits {warmup_s} s \
          (whole seconds); leave --warmup out, or raise --frames"
@@ -159,12 +154,8 @@ mod tests {
 
     #[test]
     fn missing_output_is_stated() {
-        let error = |log: &str| ProfileError::Nsys {
-            place: "here".to_owned(),
-            what: "profile",
-            status: 134,
-            log: log.to_owned(),
-        };
+        let error =
+            |log: &str| ProfileError::Nsys("profile", "here".to_owned(), 134, log.to_owned());
         let text = "nsys profile wrote no report on here (exit status 134); output:";
         assert_eq!(error("").to_string(), format!("{text} none"));
         assert_eq!(

@@ -2,6 +2,7 @@
 //! Properties of the target, read before a profile starts.
 
 use super::nsys::{Environment, MIN_VERSION, Version, sessions};
+use super::remote_shell::Replies;
 use super::{Host, ProfileError, Result};
 
 /// Minimum free space for a profile: a few minutes of calls and ranges.
@@ -35,13 +36,9 @@ impl HostInfo {
         host: &Host,
         folder: &str,
         program: &str,
-        answers: &[(String, String)],
+        replies: &Replies,
     ) -> Result<Self> {
-        let all = |name: &'static str| {
-            let named = answers.iter().filter(move |(key, _)| key == name);
-            named.map(|(_, value)| value.clone())
-        };
-        let one = |name| all(name).next().unwrap_or_default();
+        let one = |name: &str| replies.get(name).unwrap_or_default().to_owned();
         let place = host.to_string();
         let nsys = one("nsys");
         if nsys.is_empty() {
@@ -72,10 +69,10 @@ impl HostInfo {
             environment: Environment {
                 status: one("environment"),
                 paranoid: one("paranoid").trim().parse().ok(),
-                has_counters: all("counters").next().is_some(),
+                has_counters: replies.get("counters").is_some(),
             },
             sessions: sessions(&one("sessions")),
-            daemons: all("daemon").collect(),
+            daemons: replies.all("daemon").map(str::to_owned).collect(),
         })
     }
 
@@ -114,12 +111,9 @@ mod tests {
     use super::*;
 
     fn read(answers: &[(&str, &str)]) -> Result<HostInfo, String> {
-        let answers: Vec<_> = answers
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
-        HostInfo::read(&Host::default(), "/var/x", "nsys", &answers)
-            .map_err(|error| error.to_string())
+        let replies = Replies::new(answers);
+        let read = HostInfo::read(&Host::default(), "/var/x", "nsys", &replies);
+        read.map_err(|error| error.to_string())
     }
 
     const WELL: [(&str, &str); 4] = [

@@ -6,9 +6,8 @@
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout};
+use std::process::{Child, ChildStdin, ChildStdout, ExitStatus};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
@@ -34,57 +33,30 @@ const MAX_TEXT_BYTES: u64 = 8 << 20;
 pub(super) struct RemoteShell {
     place: Host,
     child: Child,
-    input: Arc<StdinGuard>,
+    connection: CancelHandle,
     replies: BufReader<ChildStdout>,
     stderr_thread: Option<JoinHandle<Vec<String>>>,
     /// The current operation, for errors.
     pub(super) operation: String,
 }
 
-/// Closes the connection from another thread, for example on a signal. Waits for the target then end.
+/// Closes the connection from another thread, for example on a signal. Waits for the target then end. For one connection at a time.
 #[derive(Debug, Clone, Default)]
-pub struct CancelHandle(Arc<Mutex<CancelState>>);
+pub struct CancelHandle(Arc<Mutex<Connection>>);
 
 #[derive(Debug, Default)]
-struct CancelState {
-    cancelled: bool,
-    connection: Option<Arc<StdinGuard>>,
+struct Connection {
+    is_cancelled: bool,
+    /// Standard input of the shell; the connection ends when it is closed.
+    input: Option<ChildStdin>,
 }
 
 impl CancelHandle {
     /// Cancels the current operation and all later ones.
     pub fn cancel(&self) {
-        let mut state = self.0.lock();
-        state.cancelled = true;
-        if let Some(connection) = state.connection.take() {
-            connection.close();
-        }
-    }
-
-    fn attach(&self, connection: &Arc<StdinGuard>) {
-        let mut state = self.0.lock();
-        if state.cancelled {
-            connection.close();
-        } else {
-            state.connection = Some(Arc::clone(connection));
-        }
-    }
-}
-
-#[derive(Debug)]
-struct StdinGuard {
-    input: Mutex<Option<ChildStdin>>,
-    was_stopped: AtomicBool,
-}
-
-impl StdinGuard {
-    fn close(&self) {
-        self.was_stopped.store(true, Ordering::SeqCst);
-        drop(self.lock().take());
-    }
-
-    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<ChildStdin>> {
-        self.input.lock()
+        let mut connection = self.0.lock();
+        connection.is_cancelled = true;
+        connection.input = None;
     }
 }
 
@@ -93,6 +65,8 @@ impl StdinGuard {
 pub(super) enum Reply {
     /// A line `name value`, or a text with its name.
     Value(String, String),
+    /// A file with its name and its number of bytes, which follow.
+    File(String, u64),
     /// The requested file does not exist.
     Missing,
     /// The command is done.
@@ -109,11 +83,10 @@ impl RemoteShell {
         };
         let child = command.spawn();
         let mut child = child.map_err(|source| not_started(command.get_program(), source))?;
-        let input = Arc::new(StdinGuard {
-            input: Mutex::new(child.stdin.take()),
-            was_stopped: AtomicBool::new(false),
-        });
-        cancel.attach(&input);
+        let input = child.stdin.take();
+        let mut connection = cancel.0.lock();
+        connection.input = input.filter(|_| !connection.is_cancelled);
+        drop(connection);
         let replies = BufReader::new(child.stdout.take().expect("standard output is piped"));
         let errors = child.stderr.take().expect("standard error is piped");
         let output = thread::Builder::new()
@@ -123,7 +96,7 @@ impl RemoteShell {
         let mut shell = Self {
             place: host.clone(),
             child,
-            input,
+            connection: cancel.clone(),
             replies,
             stderr_thread: Some(output),
             operation: "connecting".to_owned(),
@@ -150,26 +123,32 @@ impl RemoteShell {
         self.send_bytes(format!("{name}{separator}{value}\n").as_bytes())
     }
 
+    /// Sends a command with its value, and receives its replies.
+    pub(super) fn run(&mut self, name: &str, value: &str) -> Result<Replies> {
+        self.send_command(name, value)?;
+        self.replies()
+    }
+
     /// Sends bytes that a command announced.
     pub(super) fn send_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         match self.write(bytes) {
             Ok(()) => Ok(()),
             // The script may have printed the reason before it ended.
             Err(_) => loop {
-                self.reply()?;
+                self.replies()?;
             },
         }
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        match self.input.lock().as_mut() {
+        match self.connection.0.lock().input.as_mut() {
             Some(input) => input.write_all(bytes).and_then(|()| input.flush()),
             None => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 
     /// Receives the next reply.
-    pub(super) fn reply(&mut self) -> Result<Reply> {
+    fn reply(&mut self) -> Result<Reply> {
         let Ok(Some(line)) = self.line() else {
             return Err(self.connection_lost());
         };
@@ -179,41 +158,45 @@ impl RemoteShell {
             "missing" => Ok(Reply::Missing),
             "error" => Err(self.remote_error(value)),
             "file" => {
-                let (name, bytes) = self.parse_size(value)?;
-                let mut text = Vec::new();
-                let mut replies = self.replies.by_ref().take(bytes.min(MAX_TEXT_BYTES));
-                if replies.read_to_end(&mut text).ok() != usize::try_from(bytes).ok() {
-                    return Err(self.connection_lost());
+                let size = value.rsplit_once(' ');
+                let size = size.and_then(|(name, bytes)| Some((name, bytes.parse().ok()?)));
+                match size {
+                    Some((name, bytes)) => Ok(Reply::File(name.to_owned(), bytes)),
+                    None => Err(self.unexpected(value, "a name and a number of bytes")),
                 }
-                let text = String::from_utf8_lossy(&text).into_owned();
-                Ok(Reply::Value(name, text))
             }
             _ => Ok(Reply::Value(name.to_owned(), value.to_owned())),
         }
     }
 
     /// Receives the replies of a command; returns the values and texts.
-    pub(super) fn replies(&mut self) -> Result<Vec<(String, String)>> {
+    pub(super) fn replies(&mut self) -> Result<Replies> {
         let mut all = Vec::new();
         loop {
             match self.reply()? {
-                Reply::Ready => return Ok(all),
+                Reply::Ready => return Ok(Replies(all)),
                 Reply::Value(name, value) => all.push((name, value)),
+                Reply::File(name, bytes) => all.push((name, self.read_text(bytes)?)),
                 Reply::Missing => {}
             }
         }
+    }
+
+    fn read_text(&mut self, bytes: u64) -> Result<String> {
+        let mut text = Vec::new();
+        let mut replies = self.replies.by_ref().take(bytes.min(MAX_TEXT_BYTES));
+        if replies.read_to_end(&mut text).ok() != usize::try_from(bytes).ok() {
+            return Err(self.connection_lost());
+        }
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
     /// Fetches a file of the target's folder to `to`, which is replaced atomically. Returns whether the file exists.
     pub(super) fn fetch(&mut self, name: &str, to: &Path) -> Result<bool> {
         self.operation = format!("fetching {name}");
         self.send_command("fetch", name)?;
-        let Ok(Some(line)) = self.line() else {
-            return Err(self.connection_lost());
-        };
-        let exists = match line.split_once(' ') {
-            Some(("file", value)) => {
-                let (_, bytes) = self.parse_size(value)?;
+        let exists = match self.reply()? {
+            Reply::File(_, bytes) => {
                 let write = |source| ProfileError::Write(to.to_owned(), source);
                 let mut pending = PendingFile::create(to).map_err(|error| write(error.source))?;
                 let copied = io::copy(&mut self.replies.by_ref().take(bytes), pending.file());
@@ -223,9 +206,9 @@ impl RemoteShell {
                 pending.commit().map_err(|error| write(error.source))?;
                 true
             }
-            Some(("missing", _)) => false,
-            Some(("error", value)) => return Err(self.remote_error(value)),
-            _ => return Err(self.unexpected(&line, "a file")),
+            Reply::Missing => false,
+            Reply::Ready => return Err(self.unexpected("ready", "a file")),
+            Reply::Value(name, _) => return Err(self.unexpected(&name, "a file")),
         };
         self.replies()?;
         Ok(exists)
@@ -253,14 +236,6 @@ impl RemoteShell {
         }
     }
 
-    /// `NAME BYTES`.
-    fn parse_size(&self, value: &str) -> Result<(String, u64)> {
-        value
-            .rsplit_once(' ')
-            .and_then(|(name, bytes)| Some((name.to_owned(), bytes.parse().ok()?)))
-            .ok_or_else(|| self.unexpected(value, "a name and a number of bytes"))
-    }
-
     fn line(&mut self) -> io::Result<Option<String>> {
         let mut line = Vec::new();
         let mut replies = self.replies.by_ref().take(1 << 16);
@@ -284,10 +259,10 @@ impl RemoteShell {
     }
 
     fn connect_error(&mut self) -> ProfileError {
-        if self.input.was_stopped.load(Ordering::SeqCst) {
-            return self.cancelled();
-        }
-        let (status, output) = self.stderr_tail();
+        let (status, output) = match self.stderr_tail() {
+            Ok(found) => found,
+            Err(cancelled) => return cancelled,
+        };
         let advice = match (&self.place.user, status.code()) {
             (_, Some(255)) if !self.place.is_local() => {
                 "check that `ssh` with the same options logs in without a prompt (--ssh-option Port=…, IdentityFile=…, ProxyJump=…)"
@@ -306,45 +281,60 @@ impl RemoteShell {
     }
 
     fn connection_lost(&mut self) -> ProfileError {
-        if self.input.was_stopped.load(Ordering::SeqCst) {
-            return self.cancelled();
+        match self.stderr_tail() {
+            Err(cancelled) => cancelled,
+            Ok((status, output)) => ProfileError::ConnectionLost(
+                self.place.to_string(),
+                self.operation.clone(),
+                format!("{status}, {output}"),
+            ),
         }
-        let (status, output) = self.stderr_tail();
-        let (place, doing) = (self.place.to_string(), self.operation.clone());
-        ProfileError::ConnectionLost(place, doing, format!("{status}, {output}"))
     }
 
-    /// Waits until the script has cleaned up.
-    fn cancelled(&mut self) -> ProfileError {
-        self.stderr_tail();
-        ProfileError::Cancelled(self.place.to_string())
-    }
-
-    /// Exit status and output of the local program.
-    fn stderr_tail(&mut self) -> (std::process::ExitStatus, String) {
-        drop(self.input.lock().take());
+    /// Waits until the script has cleaned up. Exit status and output of the local program; the error after a cancellation.
+    fn stderr_tail(&mut self) -> Result<(ExitStatus, String)> {
+        let is_cancelled = self.connection.0.lock().is_cancelled;
+        self.connection.0.lock().input = None;
         // Drained, so that the target never blocks on its output.
         let _ = io::copy(&mut self.replies, &mut io::sink());
         let status = self.child.wait().unwrap_or_default();
         let thread = self.stderr_thread.take();
         let output = thread.and_then(|thread| thread.join().ok());
-        let output = output.unwrap_or_default().join(" ");
-        let is_silent = output.is_empty();
-        (
-            status,
-            if is_silent {
-                "no output".to_owned()
-            } else {
-                output
-            },
-        )
+        let output = Some(output.unwrap_or_default().join(" "));
+        let output = output.filter(|output| !output.is_empty());
+        match is_cancelled {
+            true => Err(ProfileError::Cancelled(self.place.to_string())),
+            false => Ok((status, output.unwrap_or_else(|| "no output".to_owned()))),
+        }
     }
 }
 
 impl Drop for RemoteShell {
     fn drop(&mut self) {
         // The script cleans up when the connection closes; wait for it, so that no process outlives this program.
-        self.stderr_tail();
+        let _ = self.stderr_tail();
+    }
+}
+
+/// The values and texts that a command was answered with, by name.
+pub(super) struct Replies(Vec<(String, String)>);
+
+impl Replies {
+    #[cfg(test)]
+    pub(super) fn new(replies: &[(&str, &str)]) -> Self {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Self(replies.iter().map(owned).collect())
+    }
+
+    /// All of a name.
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        let named = self.0.iter().filter(move |(key, _)| key == name);
+        named.map(|(_, value)| value.as_str())
+    }
+
+    /// The first of a name.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.all(name).next()
     }
 }
 

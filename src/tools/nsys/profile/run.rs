@@ -106,10 +106,9 @@ impl ProfileRunner {
         let mut shell = RemoteShell::connect(host, cancel)?;
         shell.operation = "searching nsys".to_owned();
         shell.send_command("folder", folder.unwrap_or("-"))?;
-        shell.send_command("find", nsys)?;
-        let replies = shell.replies()?;
-        let folder = replies.iter().find(|(name, _)| name == "folder");
-        let (_, folder) = folder.ok_or_else(|| shell.unexpected("no folder", "a folder"))?;
+        let replies = shell.run("find", nsys)?;
+        let folder = replies.get("folder");
+        let folder = folder.ok_or_else(|| shell.unexpected("no folder", "a folder"))?;
         let host_info = HostInfo::read(host, folder, nsys, &replies)?;
         Ok(Self {
             shell,
@@ -137,14 +136,9 @@ impl ProfileRunner {
             ProfileTarget::Run(program, configuration) => (program, configuration),
         };
         self.shell.operation = "searching jetwatch".to_owned();
-        self.shell.send_command("program", program)?;
-        let replies = self.shell.replies()?;
-        let value_of = |wanted: &str| {
-            let found = replies.iter().find(|(name, _)| name == wanted);
-            found.map(|(_, value)| value.trim().to_owned())
-        };
+        let replies = self.shell.run("program", program)?;
         let own = concat!("jetwatch ", env!("CARGO_PKG_VERSION"));
-        let version = value_of("version").unwrap_or_default();
+        let version = replies.get("version").unwrap_or_default().trim();
         if version != own {
             note(format!(
                 "{} has `{version}`, this is {own}: their options and keys may differ",
@@ -158,9 +152,9 @@ impl ProfileRunner {
                 daemon.trim()
             ));
         }
-        let path = value_of("program").unwrap_or_else(|| program.clone());
+        let path = replies.get("program").unwrap_or(program).trim();
         let file = self.copy(configuration)?;
-        self.prepared = Some((path, file));
+        self.prepared = Some((path.to_owned(), file));
         Ok(())
     }
 
@@ -177,8 +171,7 @@ impl ProfileRunner {
             .send_command("config", &bytes.len().to_string())?;
         self.shell.send_bytes(&bytes)?;
         self.shell.replies()?;
-        self.shell.send_command("remote-dir", remote_dir)?;
-        self.shell.replies()?;
+        self.shell.run("remote-dir", remote_dir)?;
         Ok(format!("{}/jetwatch.yaml", self.host_info.folder))
     }
 
@@ -221,27 +214,20 @@ impl ProfileRunner {
         let mut arguments = vec!["profile".to_owned()];
         let (info, place) = (&self.host_info, self.place.to_string());
         arguments.extend(traces(&info.help, &request.traces, info.version, &place)?);
-        let (sampling, _) = request.sampling.arguments(&self.host_info.environment);
-        arguments.extend(sampling.map(str::to_owned));
-        if !request.warmup.is_zero() {
-            arguments.push(format!("--delay={}", whole_seconds(request.warmup)));
-        }
-        arguments.push("--force-overwrite=true".to_owned());
-        arguments.push(format!("--output={folder}/report"));
+        let delay = Some(request.warmup).filter(|warmup| !warmup.is_zero());
+        let delay = delay.map(|warmup| format!("--delay={}", whole_seconds(warmup)));
+        arguments.extend(self.recording_arguments(request, delay));
         arguments.extend([program, "run".to_owned()]);
         arguments.push(format!("--config={configuration}"));
         arguments.push(format!("--stats={folder}/stats.json"));
         // The daemon ends by itself, in its own time: nsys kills what does not end within seconds.
-        if let Some(duration) = request.duration {
+        let duration = request.duration.map(|duration| {
             let whole = request.warmup + duration;
-            arguments.push(format!("--duration={}ms", whole.as_millis().max(1)));
-        }
-        if let Some(frames) = request.frames {
-            arguments.push(format!("--max-frames={frames}"));
-        }
-        if let Some(size) = request.batch_size {
-            arguments.push(format!("--batch-size={size}"));
-        }
+            format!("--duration={}ms", whole.as_millis().max(1))
+        });
+        let frames = request.frames.map(|count| format!("--max-frames={count}"));
+        let size = request.batch_size.map(|it| format!("--batch-size={it}"));
+        arguments.extend([duration, frames, size].into_iter().flatten());
         let limit =
             request.warmup + request.duration.unwrap_or(MAX_RUN_TIME) + request.export_timeout;
         let mut failures = 0;
@@ -296,11 +282,8 @@ impl ProfileRunner {
         report: &Path,
     ) -> Result<ProfileResult> {
         self.host_info.check_session(&self.place, session)?;
-        let (sampling, _) = request.sampling.arguments(&self.host_info.environment);
         let mut arguments = vec!["start".to_owned(), format!("--session={session}")];
-        arguments.extend(sampling.map(str::to_owned));
-        arguments.push("--force-overwrite=true".to_owned());
-        arguments.push(format!("--output={}/report", self.host_info.folder));
+        arguments.extend(self.recording_arguments(request, None));
         // From here on the script releases the session if the connection ends.
         self.shell.send_command("session", session)?;
         let doing = "starting the session";
@@ -310,9 +293,8 @@ impl ProfileRunner {
         }
         self.shell.operation = "profiling the service".to_owned();
         let duration = request.duration.unwrap_or(MAX_RUN_TIME);
-        self.shell
-            .send_command("hold", &whole_seconds(duration).to_string())?;
-        self.shell.replies()?;
+        let duration_s = whole_seconds(duration).to_string();
+        self.shell.run("hold", &duration_s)?;
         let arguments = vec!["stop".to_owned(), format!("--session={session}")];
         let limit_s = request.export_timeout.as_secs();
         let ended = self.run_nsys("control", "stopping the session", arguments, limit_s)?;
@@ -327,6 +309,16 @@ impl ProfileRunner {
             frames: None,
             status: 0,
         })
+    }
+
+    /// What is sampled, `delay`, and where nsys writes the report.
+    fn recording_arguments(&self, request: &ProfileRequest, delay: Option<String>) -> Vec<String> {
+        let (sampling, _) = request.sampling.arguments(&self.host_info.environment);
+        let mut arguments = sampling.map(str::to_owned).to_vec();
+        arguments.extend(delay);
+        arguments.push("--force-overwrite=true".to_owned());
+        arguments.push(format!("--output={}/report", self.host_info.folder));
+        arguments
     }
 
     /// Cleans up at the target.
@@ -349,15 +341,12 @@ impl ProfileRunner {
         for argument in arguments {
             self.shell.send_command("argument", &argument)?;
         }
-        self.shell.send_command(how, &limit_s.to_string())?;
-        let replies = self.shell.replies().map_err(|error| match error {
+        let replies = self.shell.run(how, &limit_s.to_string());
+        let replies = replies.map_err(|error| match error {
             ProfileError::Timeout(place, _) => ProfileError::Timeout(place, limit_s),
             error => error,
         })?;
-        let value_of = |wanted: &str| {
-            let found = replies.iter().rfind(|(name, _)| name == wanted);
-            found.map_or("", |(_, value)| value.as_str())
-        };
+        let value_of = |name| replies.get(name).unwrap_or_default();
         let status = value_of("status");
         let status = status
             .parse()
@@ -371,25 +360,15 @@ impl ProfileRunner {
 
     /// The error for a missing report.
     fn failure(&self, ended: Ended, what: &'static str) -> ProfileError {
-        let place = self.place.to_string();
+        let (place, folder) = (self.place.to_string(), self.host_info.folder.clone());
         let is_disk_full = ended.is_disk_full();
         let Ended { status, log, .. } = ended;
         if is_disk_full {
-            return ProfileError::DiskFull {
-                place,
-                folder: self.host_info.folder.clone(),
-                log,
-            };
-        }
-        if status != 0 && what == "profile" {
+            ProfileError::DiskFull { place, folder, log }
+        } else if status != 0 && what == "profile" {
             ProfileError::Daemon { place, status, log }
         } else {
-            ProfileError::Nsys {
-                place,
-                what,
-                status,
-                log,
-            }
+            ProfileError::Nsys(what, place, status, log)
         }
     }
 }
