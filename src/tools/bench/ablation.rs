@@ -11,13 +11,13 @@ use jetwatch_detect::model::ModelSpec;
 use super::best_point::disturbance;
 use super::compare::{CPU_SPEED, SPEED};
 use super::results::PointResult;
-use super::{Axis, BenchOptions, Comparison, Explanation, SecondaryResult, Statistics, one_by_one};
+use super::{
+    Axis, BenchOptions, Comparison, Explanation, SecondaryResult, Settings, Statistics, one_by_one,
+    setting_texts,
+};
 
 /// The precision of a network that is not quantized.
 const FP32: &str = "fp32";
-
-/// Keys with their values.
-type Keys = Vec<(String, String)>;
 
 /// Result of one step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -59,7 +59,7 @@ pub(super) fn steps(
     args: &BenchOptions,
     config: &Config,
     warn: &dyn Fn(&str),
-) -> anyhow::Result<Vec<(String, Keys)>> {
+) -> anyhow::Result<Vec<(String, Settings)>> {
     for source in config.sources.iter().filter(|source| source.is_live()) {
         warn(&format!(
             "{} gives frames at its own pace, which no step can exceed; use a file, or a drawn scene with realtime=false",
@@ -146,19 +146,17 @@ pub(super) fn gains(results: &[PointResult], first_keys: &[(String, String)]) ->
     let first = results.first();
     let gain = |(index, own): (usize, &PointResult)| {
         let before = index.checked_sub(1).map(|before| &results[before]);
-        let set = |(key, value): &(String, String)| format!("{key}={value}");
         let change = own.name.split_once('_').map_or("", |(_, change)| change);
         let (title, settings) = match index {
-            0 => ("first values", first_keys.iter().map(set).collect()),
+            0 => ("first values", setting_texts(first_keys)),
             _ => (change, vec![change.to_owned()]),
         };
-        let ms_per_frame = time(own);
-        let relative = ms_per_frame.zip(first.and_then(time));
+        let relative = time(own).zip(first.and_then(time));
         Gain {
             step: index + 1,
             title: title.to_owned(),
             fps: own.fps,
-            ms_per_frame,
+            ms_per_frame: time(own),
             relative_percent: relative.map(|(own, first)| 100.0 * (own / first)),
             gain: before.and_then(|before| compared(before, own)),
             cpu_gain: before.and_then(|it| Comparison::of_runs(&it.runs, &own.runs, CPU_SPEED)),

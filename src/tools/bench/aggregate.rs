@@ -24,37 +24,24 @@ fn speeds(documents: &[Value]) -> Value {
     let numbers =
         |key: &str| -> Option<Vec<f64>> { each.iter().map(|speed| speed[key].as_f64()).collect() };
     let sum = |key: &str| numbers(key).map(|numbers| numbers.iter().sum::<f64>());
-    let mut speed = Map::new();
-    for key in [
-        "fps",
-        "inference_fps",
-        "cpu_ms_per_frame",
-        "gpu_ms_per_frame",
-        "peak_rss_mib",
-    ] {
-        let mean = numbers(key).and_then(jetwatch_types::mean);
-        speed.insert(key.to_owned(), mean.into());
-    }
     // The processes are measured independently of each other.
     let errors = numbers("fps_standard_error");
     let squares = errors.map(|errors| errors.iter().map(|e| e * e).sum::<f64>());
-    let blocks = each.iter().map(|speed| speed["fps_blocks"].as_u64());
     // None where one of them is unknown.
-    let blocks = blocks.min().flatten();
-    for (key, value) in [
-        ("processes", each.len().into()),
-        ("fps_all_processes", sum("fps").into()),
-        (
-            "fps_all_processes_standard_error",
-            squares.map(f64::sqrt).into(),
-        ),
-        ("fps_blocks", blocks.into()),
-        ("inference_fps_all_processes", sum("inference_fps").into()),
-        ("frames", sum("frames").into()),
-    ] {
-        speed.insert(key.to_owned(), value);
+    let blocks = each.iter().map(|speed| speed["fps_blocks"].as_u64());
+    let mut speed = json!({
+        "processes": each.len(),
+        "fps_all_processes": sum("fps"),
+        "fps_all_processes_standard_error": squares.map(f64::sqrt),
+        "fps_blocks": blocks.min().flatten(),
+        "inference_fps_all_processes": sum("inference_fps"),
+        "frames": sum("frames"),
+    });
+    let means = "fps inference_fps cpu_ms_per_frame gpu_ms_per_frame peak_rss_mib";
+    for key in means.split(' ') {
+        speed[key] = numbers(key).and_then(jetwatch_types::mean).into();
     }
-    speed.into()
+    speed
 }
 
 fn average(values: &[&Value]) -> Value {

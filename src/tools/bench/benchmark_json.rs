@@ -15,7 +15,6 @@ use serde_json::{Map, Value, json};
 
 use jetwatch_telemetry::Stage;
 
-use super::trace_stats::Gpu;
 use super::{Batch, LevelStats, Statistics, Times, TraceStats};
 
 /// Name of the root range.
@@ -23,14 +22,14 @@ pub(crate) const ROOT: &str = "jetwatch";
 
 /// The whole document. `meta` is an object; the keys that the layout requires are added to it.
 pub(crate) fn document(stats: &TraceStats, meta: Value) -> Value {
-    let gpu = stats.gpu();
+    let timed = stats.is_timed_on_gpu();
     let mut levels = Map::new();
     let (mut means, mut statistics) = (Map::new(), Map::new());
     let (mut totals, mut warmups) = (Map::new(), Map::new());
     for run in &stats.levels {
         let prefix = format!("{ROOT}/{}", run.level.name());
-        levels.insert(run.level.name().to_owned(), level(run, gpu));
-        let described = describe_batches(run.without_warmup(), gpu);
+        levels.insert(run.level.name().to_owned(), level(run, timed));
+        let described = describe_batches(run.without_warmup(), timed);
         means.insert(prefix.clone(), means_of(&described));
         statistics.insert(prefix.clone(), described);
         totals.insert(prefix.clone(), run.batches.len().into());
@@ -55,32 +54,19 @@ pub(crate) fn document(stats: &TraceStats, meta: Value) -> Value {
 
 /// Values of the root range: from the start of the first batch to the end of the last; its items are those of the pipeline's last level.
 fn root_range(stats: &TraceStats) -> Map<String, Value> {
-    let batches = || stats.levels.iter().flat_map(|run| &run.batches);
-    let began = batches()
-        .map(|batch| batch.started)
-        .min()
-        .unwrap_or_default();
-    let ended = batches().map(Batch::ended).max().unwrap_or_default();
-    let mut levels = stats.levels.iter();
-    let last = levels.rfind(|run| !run.level.is_asynchronous());
+    let ended = stats.batches().map(Batch::ended).max().unwrap_or_default();
+    let last = stats.last_level();
     let times = Times {
-        items: last.map_or(0, |run| items(&run.batches)),
-        wall: ended.saturating_sub(began),
-        busy: batches().map(|batch| batch.times.busy).sum(),
-        gpu: batches_gpu(&batches().collect::<Vec<_>>()),
+        items: last.map_or(0, |run| sum(run.batches.iter()).items),
+        wall: ended.saturating_sub(stats.began()),
+        ..sum(stats.batches())
     };
-    leaf(&times, stats.gpu())
+    leaf(&times, stats.is_timed_on_gpu())
 }
 
 /// One level: its batches by number, and their sums.
-fn level(run: &LevelStats, timed: Gpu) -> Value {
-    let sum = |batches: &[Batch]| Times {
-        items: items(batches),
-        wall: batches.iter().map(|batch| batch.times.wall).sum(),
-        busy: batches.iter().map(|batch| batch.times.busy).sum(),
-        gpu: batches_gpu(&batches.iter().collect::<Vec<_>>()),
-    };
-    let (all, measured) = (sum(&run.batches), sum(run.without_warmup()));
+fn level(run: &LevelStats, timed: bool) -> Value {
+    let (all, measured) = (sum(run.batches.iter()), sum(run.without_warmup().iter()));
     let mut level = leaf(&all, timed);
     let mut add = |key: &str, value: Value| level.insert(key.to_owned(), value);
     let mut add_times = |name: &str, time: Duration| {
@@ -91,7 +77,7 @@ fn level(run: &LevelStats, timed: Gpu) -> Value {
         add(&format!("{name}_per_item_minus_warmup"), of_item);
     };
     add_times("cpu_time", measured.wall);
-    if timed == Gpu::Timed {
+    if timed {
         add_times("gpu_time", measured.gpu);
     }
     add("total_items_minus_warmup", measured.items.into());
@@ -102,33 +88,26 @@ fn level(run: &LevelStats, timed: Gpu) -> Value {
     level.into()
 }
 
-/// Time of the GPU in all batches, from those in which it was timed.
-fn batches_gpu(batches: &[&Batch]) -> Duration {
-    let timed = || batches.iter().filter(|batch| !batch.times.gpu.is_zero());
-    let gpu: Duration = timed().map(|batch| batch.times.gpu).sum();
-    let runs = batches.iter().filter(|batch| has_network(batch)).count();
-    match timed().count() {
-        0 => gpu,
-        count => gpu.mul_f64(runs.max(count) as f64 / count as f64),
+/// Sums over batches; that of the GPU's time from those in which it was timed.
+fn sum<'b>(batches: impl Iterator<Item = &'b Batch> + Clone) -> Times {
+    let mut sum = Times::default();
+    batches.clone().for_each(|batch| sum.add(batch.times));
+    let network = Stage::Infer as usize;
+    let runs = batches
+        .clone()
+        .filter(|batch| batch.stages.contains_key(&network));
+    let timed = batches.filter(|batch| !batch.times.gpu.is_zero()).count();
+    if timed > 0 {
+        let runs = runs.count().max(timed);
+        sum.gpu = sum.gpu.mul_f64(runs as f64 / timed as f64);
     }
-}
-
-/// Whether the batch ran the network.
-fn has_network(batch: &Batch) -> bool {
-    batch.stages.contains_key(&(Stage::Infer as usize))
-}
-
-fn items(batches: &[Batch]) -> usize {
-    batches.iter().map(|batch| batch.times.items).sum()
+    sum
 }
 
 /// A batch with its stages; work on the GPU is inside the range of the network.
-fn nested(batch: &Batch, timed: Gpu) -> Map<String, Value> {
+fn nested(batch: &Batch, timed: bool) -> Map<String, Value> {
     // Of a recorded graph only one run in some is timed; zeros would make the mean too small.
-    let timed = match batch.times.gpu.is_zero() {
-        true => Gpu::Untimed,
-        false => timed,
-    };
+    let timed = timed && !batch.times.gpu.is_zero();
     let mut tree = leaf(&batch.times, timed);
     let (gpu, cpu): (Vec<Stage>, Vec<Stage>) =
         Stage::ALL.into_iter().partition(|stage| stage.is_on_gpu());
@@ -147,14 +126,15 @@ fn nested(batch: &Batch, timed: Gpu) -> Map<String, Value> {
     tree
 }
 
-fn leaf(times: &Times, timed: Gpu) -> Map<String, Value> {
+/// The times of a range; `timed`: also those of the GPU.
+fn leaf(times: &Times, timed: bool) -> Map<String, Value> {
     let mut pairs = vec![
         ("cpu_time", ms(times.wall)),
         ("busy_time", ms(times.busy)),
         ("cpu_time_per_item", per_item(times.wall, times.items)),
         ("total_items", times.items.into()),
     ];
-    if timed == Gpu::Timed {
+    if timed {
         pairs.push(("gpu_time", ms(times.gpu)));
         pairs.push(("gpu_time_per_item", per_item(times.gpu, times.items)));
     }
@@ -163,7 +143,7 @@ fn leaf(times: &Times, timed: Gpu) -> Map<String, Value> {
 }
 
 /// The union of the trees of all batches; the statistics of a number are over the batches that have it.
-fn describe_batches(batches: &[Batch], timed: Gpu) -> Value {
+fn describe_batches(batches: &[Batch], timed: bool) -> Value {
     let nested = batches.iter().map(|batch| nested(batch, timed).into());
     let trees: Vec<Value> = nested.collect();
     describe(&trees.iter().collect::<Vec<_>>())

@@ -69,8 +69,8 @@ fn ranked<'p>(
 
 /// The names of points.
 fn names(points: &[&PointResult]) -> String {
-    let names: Vec<&str> = points.iter().map(|point| point.name.as_str()).collect();
-    names.join(", ")
+    let names = points.iter().map(|point| point.name.as_str());
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// The points that differ from the best by no more than noise, as a clause.

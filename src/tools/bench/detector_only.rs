@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The detector without a pipeline: preloaded frames through the detectors of all workers.
+//! The detector without a pipeline: preloaded frames through the detectors of all workers, and the time of each layer of the network.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use anyhow::ensure;
+use serde_json::{Value, json};
+
 use jetwatch_config::Config;
-use jetwatch_detect::{self as detect, DetectError, DetectorFactory, LayerProfile};
+use jetwatch_detect::{self as detect, DetectError, DetectorFactory};
 use jetwatch_pipeline::{PipelineError, join, needs_gstreamer, preload_frames, spawn};
 use jetwatch_source as source;
 use jetwatch_telemetry::{Level, Recorder, Stage, StageSummary, StopToken, process_usage};
 use jetwatch_types::Frame;
+
+use super::results::write;
+use super::system_info::SystemObserver;
+use super::{BenchOptions, DEFAULT_FRAMES};
+
+/// With the errors of a pipeline.
+pub(super) type Result<T, E = PipelineError> = std::result::Result<T, E>;
 
 /// Speed of the detectors without a pipeline.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -74,7 +84,7 @@ pub fn bench_detector(
     preload: usize,
     warmup: u64,
     frames: u64,
-) -> Result<DetectorAlone, PipelineError> {
+) -> Result<DetectorAlone> {
     let recorder = Recorder::default();
     let detectors = Detectors::load(config, preload, &recorder)?;
     let limits =
@@ -111,11 +121,7 @@ pub(super) struct Measured {
 
 impl<'a> Detectors<'a> {
     /// Loads the network and up to `preload` frames of the first source. `recorder` gets the times of stages in the detector.
-    pub(super) fn load(
-        config: &'a Config,
-        preload: usize,
-        recorder: &Recorder,
-    ) -> Result<Self, PipelineError> {
+    pub(super) fn load(config: &'a Config, preload: usize, recorder: &Recorder) -> Result<Self> {
         if config.sources.first().is_some_and(needs_gstreamer) {
             source::gst::init(&config.log.gst_debug)?;
         }
@@ -131,11 +137,7 @@ impl<'a> Detectors<'a> {
 
     /// Runs the frames in turn through the detectors of all workers until each of `limits` is reached, one after the other. No
     /// worker begins before every detector is loaded. Measures the last; `recorder` then has its times only.
-    pub(super) fn run(
-        &self,
-        limits: Vec<RunLimit>,
-        recorder: &Recorder,
-    ) -> Result<Measured, PipelineError> {
+    pub(super) fn run(&self, limits: Vec<RunLimit>, recorder: &Recorder) -> Result<Measured> {
         let workers = self.config.detector.workers;
         let size = self.config.detector.batch_size.min(self.frames.len());
         let done = Arc::new(AtomicU64::new(0));
@@ -195,30 +197,60 @@ impl<'a> Detectors<'a> {
     }
 }
 
-/// Layers of a network.
-pub(super) struct LayerProfiles {
-    /// Backend, model, precision and device, as text.
-    pub(super) detector: String,
-    /// Each layer; empty where the backend has no network.
-    pub(super) layers: Vec<LayerProfile>,
+/// The name of the result of layers.
+const LAYERS_FILE: &str = "layers.json";
+
+/// Measured layers.
+#[derive(Debug)]
+pub struct LayerRun {
+    /// The document as written: `runs`, `mean_ms`, `layers` with the slowest first, and `meta`.
+    pub document: Value,
+    /// The file that holds the document.
+    pub path: PathBuf,
 }
 
-/// Time of each layer of the network, over `runs` runs on single frames of the first source. A runtime may write a file into
-/// `folder` meanwhile.
+/// Measures the layers of the network on single frames and writes `layers.json` into the output folder, which must exist.
 ///
 /// # Errors
-/// The detector or the source cannot be opened, or the detector fails.
-pub(super) fn profile_layers(
-    config: &Config,
-    preload: usize,
-    runs: usize,
-    folder: &Path,
-) -> Result<LayerProfiles, PipelineError> {
-    let detectors = Detectors::load(config, preload, &Recorder::default())?;
-    let prepared = &detectors.prepared;
-    let layers = prepared.layer_times(&detectors.frames, runs, folder)?;
-    Ok(LayerProfiles {
-        detector: prepared.describe(),
-        layers: layers.unwrap_or_default(),
-    })
+/// The detector has no network or cannot time its layers, it or the first source fails, or the file cannot be written.
+pub fn measure_layers(args: &BenchOptions, config: &Config) -> anyhow::Result<LayerRun> {
+    let runs = usize::try_from(args.max_frames().unwrap_or(DEFAULT_FRAMES))?;
+    let observer = SystemObserver::start(&args.root, None);
+    let detectors = Detectors::load(config, usize::from(args.preload), &Recorder::default())?;
+    let detector = &detectors.prepared;
+    // A runtime may write a file into the folder meanwhile.
+    let layers = detector.layer_times(&detectors.frames, runs, &args.output);
+    let mut layers = layers.map_err(PipelineError::from)?.unwrap_or_default();
+    let meta = observer.finish(args, Some(&detector.describe()));
+    ensure!(
+        !layers.is_empty(),
+        "the scripted detector has no layers; name a model with --model or detector.model, or another backend with \
+         detector.backend"
+    );
+    layers.sort_by(|a, b| b.total_ms.total_cmp(&a.total_ms));
+    let all_ms: f64 = layers.iter().map(|layer| layer.total_ms).sum();
+    let runs = layers.iter().map(|layer| layer.runs).max().unwrap_or(1);
+    let each: Vec<_> = layers
+        .iter()
+        .map(|layer| {
+            json!({
+                "layer": layer.name,
+                "type": layer.kind,
+                "precision": layer.precision,
+                "device": layer.device,
+                "runs": layer.runs,
+                "mean_ms": layer.total_ms / f64::from(layer.runs.max(1)),
+                "share": layer.total_ms / all_ms.max(f64::MIN_POSITIVE),
+            })
+        })
+        .collect();
+    let document = json!({
+        "runs": runs,
+        "mean_ms": all_ms / f64::from(runs.max(1)),
+        "layers": each,
+        "meta": meta,
+    });
+    let path = args.output.join(LAYERS_FILE);
+    write(&path, &document)?;
+    Ok(LayerRun { document, path })
 }

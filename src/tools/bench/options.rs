@@ -7,7 +7,7 @@ use std::time::Duration;
 use jetwatch_config::{Config, ConfigError};
 use jetwatch_platform::SysRoot;
 
-use super::{Axis, BenchmarkError};
+use super::Axis;
 
 /// Default number of frames of a run.
 pub const DEFAULT_FRAMES: u64 = 1000;
@@ -128,7 +128,7 @@ impl BenchOptions {
         }
     }
 
-    pub(super) fn axes(&self) -> Result<Vec<Axis>, BenchmarkError> {
+    pub(super) fn axes(&self) -> anyhow::Result<Vec<Axis>> {
         self.sweep.iter().map(|text| Axis::read(text)).collect()
     }
 

@@ -73,19 +73,14 @@ pub struct SeriesResult {
 }
 
 impl SeriesResult {
-    /// Writes `series.json` into `folder`. `failure` summarizes failed runs, by the path of the file.
-    pub(super) fn write(
-        folder: &Path,
-        document: Value,
-        failure: impl FnOnce(&Path) -> Option<String>,
-    ) -> anyhow::Result<Self> {
+    /// Writes `series.json` into `folder`.
+    pub(super) fn write(folder: &Path, document: Value) -> anyhow::Result<Self> {
         let path = folder.join("series.json");
         write(&path, &document)?;
-        let failure = failure(&path);
         Ok(Self {
             document,
             path,
-            failure,
+            failure: None,
         })
     }
 }

@@ -96,17 +96,17 @@ pub fn measure_pipeline(
         copy_sources(&mut config, copies, args.fps)?;
     }
     let root = &args.root;
-    let keeps_ranges = args.keeps_ranges && args.copies.is_none();
-    let trace = keeps_ranges.then(Trace::default);
+    let is_trial = args.copies.is_some();
+    let trace = (args.keeps_ranges && !is_trial).then(Trace::default);
     let warmup = usize::try_from(args.warmup)?;
     let options = Options {
-        duration: args.duration.filter(|_| args.copies.is_none()),
-        max_frames: args.max_frames().filter(|_| args.copies.is_none()),
+        duration: args.duration.filter(|_| !is_trial),
+        max_frames: args.max_frames().filter(|_| !is_trial),
         max_batches: args.batches,
         // A trial of streams counts from outside.
-        warmup_frames: match args.copies {
-            Some(_) => 0,
-            None => (warmup * config.detector.batch_size) as u64,
+        warmup_frames: match is_trial {
+            true => 0,
+            false => (warmup * config.detector.batch_size) as u64,
         },
         trace: trace.clone(),
         root: root.clone(),
@@ -117,10 +117,8 @@ pub fn measure_pipeline(
     let runs = pipeline.detector_description().to_owned();
     started(&pipeline)?;
     let observer = SystemObserver::start(root, Some(&runs));
-    let trial = match args.copies {
-        Some(_) => Some(TrialObserver::start(&pipeline, args.trial_time())?),
-        None => None,
-    };
+    let trial = is_trial.then(|| TrialObserver::start(&pipeline, args.trial_time()));
+    let trial = trial.transpose()?;
     let outcome = pipeline.wait();
     let meta = observer.finish(args, Some(&runs));
     if let Some(failure) = outcome.failure {
@@ -134,7 +132,6 @@ pub fn measure_pipeline(
     let mut speed = Speed {
         fps: report.fps,
         inference_fps: Some(report.inference_fps),
-        inferred_fps: None,
         frames: report.sources.iter().map(|source| source.detected).sum(),
         cpu_ms_per_frame: report.cpu_ms_per_frame,
         peak_rss_mib: report.peak_rss_mib,
@@ -246,4 +243,87 @@ fn set_speeds(speed: &mut Speed, stats: &TraceStats, config: &Config) {
     speed.inference_fps = stats.inference_fps(config.detector.workers);
     let detect = stats.level(Level::Detect);
     speed.batches = detect.map(|level| level.batches.len() as u64);
+}
+
+/// The machine of a run, its speeds, and what warns of them.
+#[must_use]
+pub fn run_summary(document: &Value, speed: &Speed) -> String {
+    let mut lines = Vec::new();
+    let meta = &document["meta"];
+    for (title, value) in [
+        ("Machine:   ", &meta["machine_name"]),
+        ("Power:     ", &meta["power_mode"]),
+        ("Detector:  ", &meta["versions"]["detector"]),
+    ] {
+        lines.extend(value.as_str().map(|text| format!("{title}{text}")));
+    }
+    add_speeds(speed, &mut lines);
+    let throttling = meta["throttling"].as_array();
+    for cause in throttling.into_iter().flatten().filter_map(Value::as_str) {
+        lines.push(format!("Warning:   the machine was throttled: {cause}"));
+    }
+    lines.join("\n")
+}
+
+/// A further number with its unit, where it is known.
+fn more(number: Option<f64>, unit: &str) -> String {
+    number.map_or_else(String::new, |number| format!(", {number:.2} {unit}"))
+}
+
+fn add_speeds(speed: &Speed, lines: &mut Vec<String>) {
+    let inference = speed.inference_fps.map_or_else(String::new, |fps| {
+        let only = match speed.inferred_fps {
+            // Frames that skip the network do not count for it.
+            Some(inferred) if inferred < 0.99 * speed.fps => {
+                format!(", {inferred:.1} of them with inference")
+            }
+            _ => String::new(),
+        };
+        format!("{only}; network alone (all workers) {fps:.1} frames/s with inference")
+    });
+    let batches = speed
+        .batches
+        .map(|batches| format!(" in {batches} batches"));
+    let batches = batches.unwrap_or_default();
+    let interval = match (speed.fps_interval(), speed.batches) {
+        (Some((from, to)), _) => format!(" (95 % interval {from:.1} to {to:.1})"),
+        (None, Some(_)) => " (interval unknown: fewer than three batches)".to_owned(),
+        // Without single ranges there is nothing to estimate it from.
+        (None, None) => String::new(),
+    };
+    lines.push(format!(
+        "End to end {:.1} frames/s{interval}{inference}",
+        speed.fps
+    ));
+    lines.push(format!(
+        "           {} frames{batches}, {:.2} ms CPU per frame{}{}, {:.0} MiB",
+        speed.frames,
+        speed.cpu_ms_per_frame,
+        more(speed.gpu_ms_per_frame, "ms GPU per frame"),
+        more(speed.joules_per_frame, "J per frame"),
+        speed.peak_rss_mib
+    ));
+    if let Some(latency) = &speed.latency {
+        let whole = &latency.whole;
+        lines.push(format!(
+            "Latency    {:.1} ms (median; 95 %: {:.1}, maximum {:.1}) from the arrival of a frame to its messages",
+            whole.median_ms,
+            whole.p95_ms,
+            whole.max_ms
+        ));
+    }
+    if let Some(occupancy) = &speed.occupancy {
+        lines.push(format!(
+            "CPU        {:.2} of {} cores, {}",
+            occupancy.own_cores,
+            occupancy.allowed_cores,
+            occupancy.describe_others()
+        ));
+        if occupancy.is_disturbed() {
+            lines.push(
+                "Warning:   frames/s and times are not those of a free machine: compare the CPU time per frame, or measure again"
+                    .to_owned(),
+            );
+        }
+    }
 }

@@ -28,21 +28,19 @@ impl SecondaryResult {
             let get = |key: &str| number(&network[key]);
             let (crops, dropped) = (get("crops"), get("dropped_crops"));
             let per_frame = crops / frames.max(1.0);
+            let percent = |part: f64, whole: f64| 100.0 * part / whole.max(1.0);
             let numbers = [
                 // Crops inferred for each frame, times frames per second.
                 ("crops_per_s", per_frame * fps),
                 ("crops_per_frame", per_frame),
                 // Crops that found its queue full, and these as a share of all.
                 ("dropped_crops", dropped),
-                (
-                    "dropped_percent",
-                    100.0 * dropped / (crops + dropped).max(1.0),
-                ),
+                ("dropped_percent", percent(dropped, crops + dropped)),
                 ("batch_size", get("batch_size")),
                 ("mean_batch", get("mean_batch")),
                 (
                     "fill_percent",
-                    100.0 * get("mean_batch") / get("batch_size").max(1.0),
+                    percent(get("mean_batch"), get("batch_size")),
                 ),
                 // From the cut of a crop to the start of its batch.
                 ("wait_ms", get("mean_wait_ms")),

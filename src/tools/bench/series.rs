@@ -11,24 +11,23 @@ use anyhow::Context;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use jetwatch_detect::engines::Device;
 use jetwatch_telemetry::StopToken;
 
 use super::best_point::{self, disturbance};
-use super::compare::{CPU_SPEED, RunSpeed, SPEED, noise};
-use super::cores::{check_gpus, gpu_count};
-use super::processes::{MakeCommand, Point};
+use super::compare::{CPU_SPEED, SPEED, noise};
+use super::processes::{MakeCommand, Point, check_gpus};
 use super::results::{PointResult, RunResult, SeriesResult, check_stop};
 use super::run::Speed;
 use super::secondary::{SecondaryResult, secondary_results};
 use super::streams::{copy_sources, run_streams};
 use super::system_info::machine_of;
-use super::{BenchOptions, Comparison, RunCost, Statistics, ablation, cartesian};
+use super::{BenchOptions, Comparison, RunCost, Statistics, ablation, cartesian, setting_texts};
 
 /// All runs of this call.
 pub struct RunPlan<'a> {
     args: &'a BenchOptions,
     points: Vec<Point>,
-    rounds: u32,
 }
 
 impl<'a> RunPlan<'a> {
@@ -39,7 +38,7 @@ impl<'a> RunPlan<'a> {
     /// A configuration or `--sweep` is wrong, or there is nothing to change in an ablation.
     pub fn new(args: &'a BenchOptions, warn: &dyn Fn(&str)) -> anyhow::Result<Option<Self>> {
         let settings = args.settings.as_slice();
-        check_gpus(args.gpus, &gpu_count)?;
+        check_gpus(args.gpus, &|| Ok(Device::count()?))?;
         let point = |name: &str, config: &Option<PathBuf>, more: &[(String, String)]| Point {
             name: name.to_owned(),
             config: config.clone(),
@@ -63,7 +62,7 @@ impl<'a> RunPlan<'a> {
             (_, None) if args.streams.is_some() => vec![point("", &args.config, &[])],
             (_, None) => cartesian(&args.axes()?)?
                 .iter()
-                .map(|more| point(&point_name(more), &args.config, more))
+                .map(|more| point(&setting_texts(more).join(","), &args.config, more))
                 .collect(),
         };
         for point in &points {
@@ -73,15 +72,10 @@ impl<'a> RunPlan<'a> {
                 copy_sources(&mut config.clone(), streams.most(), args.fps)?;
             }
         }
-        let rounds = args.rounds();
-        let is_single = points.len() == 1 && rounds == 1 && args.processes * args.gpus == 1;
+        let is_single = points.len() == 1 && args.rounds() == 1 && args.processes * args.gpus == 1;
         let is_swept = !args.sweep.is_empty() || args.ablation;
         let is_series = !is_single || is_swept || args.streams.is_some();
-        Ok(is_series.then_some(Self {
-            args,
-            points,
-            rounds,
-        }))
+        Ok(is_series.then_some(Self { args, points }))
     }
 
     /// Runs everything and writes `series.json`. `command` makes the command that starts this program again
@@ -99,7 +93,7 @@ impl<'a> RunPlan<'a> {
             return run_streams(self.args, &self.points[0], stop, command, on_run);
         }
         let mut results: Vec<Vec<RunResult>> = self.points.iter().map(|_| Vec::new()).collect();
-        for round in 1..=self.rounds {
+        for round in 1..=self.args.rounds() {
             let mut order: Vec<usize> = (0..self.points.len()).collect();
             if round % 2 == 0 {
                 order.reverse();
@@ -113,10 +107,14 @@ impl<'a> RunPlan<'a> {
             }
         }
         let results: Vec<PointResult> = self.points.iter().zip(results).map(summarize).collect();
-        let [comparison, cpu_comparison] =
-            [SPEED, CPU_SPEED].map(|of| self.comparison(&results, of));
-        let mut runs = results.iter().flat_map(|point| &point.runs);
-        let machine = runs.find(|run| run.error.is_none());
+        let [comparison, cpu_comparison] = [SPEED, CPU_SPEED].map(|of| match results.as_slice() {
+            [first, second] if self.args.compare.is_some() => {
+                Comparison::of_runs(&first.runs, &second.runs, of)
+            }
+            _ => None,
+        });
+        let runs: Vec<&RunResult> = results.iter().flat_map(|point| &point.runs).collect();
+        let machine = runs.iter().find(|run| run.error.is_none());
         let kind = match (&self.args.compare, self.args.sweep.is_empty()) {
             (Some(_), _) => "comparison",
             (None, false) => "sweep",
@@ -128,7 +126,7 @@ impl<'a> RunPlan<'a> {
             "points": results,
             "comparison": comparison,
             "cpu_comparison": cpu_comparison,
-            "rounds": self.rounds,
+            "rounds": self.args.rounds(),
             "processes": self.args.processes,
             "gpus": self.args.gpus,
         });
@@ -151,29 +149,22 @@ impl<'a> RunPlan<'a> {
             _ => best_point::describe(&results),
         };
         document["verdict"] = json!(verdict);
-        let runs: Vec<&RunResult> = results.iter().flat_map(|point| &point.runs).collect();
         let failed = runs.iter().filter(|run| run.error.is_some()).count();
-        SeriesResult::write(&self.args.output, document, |path| {
-            let (all, path) = (runs.len(), path.display());
+        let mut result = SeriesResult::write(&self.args.output, document)?;
+        if failed > 0 {
+            let (all, path) = (runs.len(), result.path.display());
             let text = format!("{failed} of {all} runs failed; see the messages above and {path}");
-            (failed > 0).then_some(text)
-        })
-    }
-
-    fn comparison(&self, results: &[PointResult], of: RunSpeed) -> Option<Comparison> {
-        let [first, second] = results else {
-            return None;
-        };
-        self.args.compare.as_ref()?;
-        Comparison::of_runs(&first.runs, &second.runs, of)
+            result.failure = Some(text);
+        }
+        Ok(result)
     }
 
     fn describe_result(&self, point: &Point, result: &RunResult) -> String {
         let name = Some(point.name.as_str()).filter(|name| !name.is_empty());
-        let (name, round, rounds) = (name.unwrap_or("run"), result.round, self.rounds);
-        let reported = match (&result.error, result.fps) {
-            (Some(error), _) => format!("failed: {error}"),
-            (None, fps) => format!("{:.1} frames/s", fps.unwrap_or_default()),
+        let (name, round, rounds) = (name.unwrap_or("run"), result.round, self.args.rounds());
+        let reported = match &result.error {
+            Some(error) => format!("failed: {error}"),
+            None => format!("{:.1} frames/s", result.fps.unwrap_or_default()),
         };
         format!("{name}, round {round} of {rounds}: {reported}")
     }
@@ -187,19 +178,20 @@ impl<'a> RunPlan<'a> {
         command: MakeCommand<'_>,
     ) -> RunResult {
         let mut folder = self.args.output.join(plain(&point.name));
-        if self.rounds > 1 {
+        if self.args.rounds() > 1 {
             folder.push(format!("run_{round}"));
         }
         let documents = point.run(self.args, &folder, stop, command);
-        let mut result = match documents.and_then(|documents| run_result(&documents)) {
-            Ok(result) => result,
-            Err(error) => RunResult {
-                error: Some(format!("{error:#}")),
-                ..RunResult::default()
-            },
-        };
-        (result.round, result.folder) = (round, folder);
-        result
+        let result = documents.and_then(|documents| run_result(&documents));
+        let result = result.unwrap_or_else(|error| RunResult {
+            error: Some(format!("{error:#}")),
+            ..RunResult::default()
+        });
+        RunResult {
+            round,
+            folder,
+            ..result
+        }
     }
 }
 
@@ -218,9 +210,8 @@ fn run_result(documents: &[Value]) -> anyhow::Result<RunResult> {
     // Processes that share a core take it from each other.
     let occupancies = speeds.iter().filter_map(|speed| speed.occupancy.clone());
     let occupancies = occupancies.filter(|found| found.cores >= speeds.len());
-    let latencies = speeds
-        .iter()
-        .filter_map(|it| Some(it.latency.as_ref()?.whole));
+    let latencies = speeds.iter().filter_map(|it| it.latency.as_ref());
+    let latencies = latencies.map(|latency| latency.whole);
     Ok(RunResult {
         cpu_ms_per_frame: mean(&|speed| Some(speed.cpu_ms_per_frame)),
         occupancy: occupancies.max_by(|a, b| a.foreign_share().total_cmp(&b.foreign_share())),
@@ -238,22 +229,12 @@ fn run_result(documents: &[Value]) -> anyhow::Result<RunResult> {
     })
 }
 
-/// The keys and values of a point, such as `detector.workers=2,batch_size=4`.
-fn point_name(settings: &[(String, String)]) -> String {
-    let part = |(key, value): &(String, String)| format!("{key}={value}");
-    settings.iter().map(part).collect::<Vec<_>>().join(",")
-}
-
 fn summarize((point, runs): (&Point, Vec<RunResult>)) -> PointResult {
     let fps: Vec<f64> = runs.iter().filter_map(|run| run.fps).collect();
     let inference: Vec<f64> = runs.iter().filter_map(|run| run.inference_fps).collect();
     PointResult {
         name: point.name.clone(),
-        settings: point
-            .settings
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect(),
+        settings: setting_texts(&point.settings),
         warnings: noise(&fps),
         fps_interval_95: best_point::interval(&runs),
         fps: Statistics::from_values(&fps),
@@ -293,9 +274,9 @@ mod tests {
     #[test]
     fn sweep_point_has_own_folder() {
         let settings = [("a.b", "1"), ("uri", "x:/y z")].map(|(k, v)| (k.to_owned(), v.to_owned()));
-        assert_eq!(point_name(&settings), "a.b=1,uri=x:/y z");
-        assert_eq!(plain(&point_name(&settings)), "a.b=1,uri=x__y_z");
-        assert_eq!(plain(&point_name(&[])), "");
+        let name = setting_texts(&settings).join(",");
+        assert_eq!(name, "a.b=1,uri=x:/y z");
+        assert_eq!(plain(&name), "a.b=1,uri=x__y_z");
     }
 
     #[test]

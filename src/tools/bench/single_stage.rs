@@ -22,7 +22,7 @@ use jetwatch_types::{
     Classes, Detection, Frame, FrameMeta, Size, SourceId, Track, TrackEvent, TrackState,
 };
 
-use super::detector_only::{Detectors, RunLimit};
+use super::detector_only::{Detectors, Result, RunLimit};
 
 /// Interval at which sources are checked for their end.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -54,7 +54,7 @@ pub(crate) fn bench_stage(
     preload: usize,
     budget: RunLimit,
     recorder: &Recorder,
-) -> Result<u64, PipelineError> {
+) -> Result<u64> {
     if part == BenchStage::Scale || config.sources.iter().any(needs_gstreamer) {
         source::gst::init(&config.log.gst_debug)?;
     }
@@ -79,10 +79,7 @@ pub(crate) fn bench_stage(
 }
 
 /// The same source with one repeated image of its size, in the format of video decoders.
-fn static_source(
-    source: &SourceConfig,
-    prepared: &DetectorFactory,
-) -> Result<SourceConfig, PipelineError> {
+fn static_source(source: &SourceConfig, prepared: &DetectorFactory) -> Result<SourceConfig> {
     let first = preload_frames(source, prepared, 1, Some(&synthetic_factory()))?;
     let Size { width, height } = first[0].meta.source_size;
     let elements = format!(
@@ -120,7 +117,7 @@ fn bench_sources(
     prepared: &DetectorFactory,
     budget: RunLimit,
     recorder: &Recorder,
-) -> Result<u64, PipelineError> {
+) -> Result<u64> {
     let started = Instant::now();
     let stop = budget.stop.clone();
     let budget = Arc::new(budget);
@@ -156,10 +153,8 @@ fn bench_sources(
         }
         std::thread::sleep(POLL_INTERVAL);
     }
-    let ended: Vec<_> = handles
-        .into_iter()
-        .map(source::SourceHandle::join)
-        .collect();
+    let ended = handles.into_iter().map(source::SourceHandle::join);
+    let ended: Vec<_> = ended.collect();
     ended.into_iter().collect::<Result<Vec<()>, _>>()?;
     Ok(done.load(Ordering::Acquire))
 }
@@ -172,7 +167,7 @@ struct DetectedFrames {
 }
 
 impl DetectedFrames {
-    fn collect(detectors: Detectors<'_>) -> Result<Self, PipelineError> {
+    fn collect(detectors: Detectors<'_>) -> Result<Self> {
         let mut detector = detectors.prepared.create(0)?;
         let mut frames = Vec::with_capacity(detectors.frames.len());
         let mut results = Vec::new();
@@ -193,24 +188,29 @@ impl DetectedFrames {
         let back = (1..last).rev();
         let places: Vec<usize> = (0..=last).chain(back).collect();
         let began = SystemTime::now();
-        (0_u64..)
-            .zip(places.into_iter().cycle())
-            .map(move |(seq, place)| {
-                let (meta, detections) = &self.frames[place];
-                let meta = FrameMeta {
-                    seq,
-                    captured_at: began
-                        + Duration::from_millis(33) * u32::try_from(seq).unwrap_or(0),
-                    received_at: Instant::now(),
-                    ..*meta
-                };
-                (meta, detections.as_slice())
-            })
+        let numbered = (0_u64..).zip(places.into_iter().cycle());
+        numbered.map(move |(seq, place)| {
+            let (meta, detections) = &self.frames[place];
+            let time = Duration::from_millis(33) * u32::try_from(seq).unwrap_or(0);
+            let meta = FrameMeta {
+                seq,
+                captured_at: began + time,
+                received_at: Instant::now(),
+                ..*meta
+            };
+            (meta, detections.as_slice())
+        })
+    }
+
+    /// A tracker, and what makes events of its tracks.
+    fn tracker(&self, config: &Config) -> (Tracker, TrackEventGenerator) {
+        let tracker = Tracker::new(&config.tracker).with_classes(Arc::clone(&self.classes));
+        let lifecycle = TrackEventGenerator::new(config.publish.update_interval);
+        (tracker, lifecycle)
     }
 
     fn track(&self, config: &Config, budget: &RunLimit, recorder: &Recorder) -> u64 {
-        let mut tracker = Tracker::new(&config.tracker).with_classes(Arc::clone(&self.classes));
-        let mut lifecycle = TrackEventGenerator::new(config.publish.update_interval);
+        let (mut tracker, mut lifecycle) = self.tracker(config);
         let (mut events, started, mut done) = (Vec::new(), Instant::now(), 0);
         for (meta, detections) in self.repeat_forever() {
             if budget.reserve(1, started) == 0 {
@@ -225,12 +225,7 @@ impl DetectedFrames {
         done
     }
 
-    fn publish(
-        &self,
-        config: &Config,
-        budget: &RunLimit,
-        recorder: &Recorder,
-    ) -> Result<u64, PipelineError> {
+    fn publish(&self, config: &Config, budget: &RunLimit, recorder: &Recorder) -> Result<u64> {
         // Kept until the sinks are closed.
         let broker = embedded_broker(config)?;
         let heartbeats = Heartbeats::default();
@@ -280,8 +275,7 @@ impl DetectedFrames {
 
     /// Track events and visible tracks of the frames, forwards and backwards once.
     fn track_output(&self, config: &Config) -> Vec<(FrameMeta, Vec<TrackEvent>, Vec<Track>)> {
-        let mut tracker = Tracker::new(&config.tracker).with_classes(Arc::clone(&self.classes));
-        let mut lifecycle = TrackEventGenerator::new(config.publish.update_interval);
+        let (mut tracker, mut lifecycle) = self.tracker(config);
         let once = (2 * self.frames.len()).saturating_sub(2).max(1);
         let to_output = |(meta, detections): (FrameMeta, &[Detection])| {
             let mut events = Vec::new();

@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sweeps: keys of the configuration with lists of values, and all combinations of these, or their values one after the other.
 
-use super::BenchmarkError;
+use anyhow::{Context, ensure};
+
+/// Keys of the configuration, each with one value.
+pub(crate) type Settings = Vec<(String, String)>;
+
+/// `KEY=VALUE` for each of `settings`.
+pub(crate) fn setting_texts(settings: &[(String, String)]) -> Vec<String> {
+    let text = |(key, value): &(String, String)| format!("{key}={value}");
+    settings.iter().map(text).collect()
+}
 
 /// A key of the configuration and its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,17 +26,17 @@ impl Axis {
     ///
     /// # Errors
     /// The key or a value is empty.
-    pub(crate) fn read(text: &str) -> Result<Self, BenchmarkError> {
-        let no_axis = || BenchmarkError::InvalidAxis {
-            text: text.to_owned(),
-        };
-        let (key, values) = text.split_once('=').ok_or_else(no_axis)?;
+    pub(crate) fn read(text: &str) -> anyhow::Result<Self> {
+        let (key, values) = text.split_once('=').unwrap_or_default();
         let axis = Self {
             key: key.trim().to_owned(),
             values: split(values),
         };
         let is_complete = !axis.key.is_empty() && axis.values.iter().all(|value| !value.is_empty());
-        is_complete.then_some(axis).ok_or_else(no_axis)
+        let wanted = "expected KEY=VALUE,VALUE…, such as detector.batch_size=1,2,4";
+        Some(axis)
+            .filter(|_| is_complete)
+            .with_context(|| format!("--sweep {text}: {wanted}"))
     }
 }
 
@@ -59,14 +68,12 @@ fn split(values: &str) -> Vec<String> {
 ///
 /// # Errors
 /// Two axes have the same key.
-pub(crate) fn cartesian(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, BenchmarkError> {
+pub(crate) fn cartesian(axes: &[Axis]) -> anyhow::Result<Vec<Settings>> {
     check_keys(axes)?;
     let mut points = vec![Vec::new()];
     for axis in axes {
-        let with = |point: &Vec<(String, String)>, value: &String| {
-            let mut point = point.clone();
-            point.push((axis.key.clone(), value.clone()));
-            point
+        let with = |point: &Settings, value: &String| {
+            [point.as_slice(), &[(axis.key.clone(), value.clone())]].concat()
         };
         let all = points
             .iter()
@@ -80,10 +87,10 @@ pub(crate) fn cartesian(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, Ben
 ///
 /// # Errors
 /// Two axes have the same key.
-pub(crate) fn one_by_one(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, BenchmarkError> {
+pub(crate) fn one_by_one(axes: &[Axis]) -> anyhow::Result<Vec<Settings>> {
     check_keys(axes)?;
     let first = |axis: &Axis| Some((axis.key.clone(), axis.values.first()?.clone()));
-    let mut point: Vec<(String, String)> = axes.iter().filter_map(first).collect();
+    let mut point: Settings = axes.iter().filter_map(first).collect();
     let mut points = vec![point.clone()];
     for (index, axis) in axes.iter().enumerate() {
         for value in axis.values.iter().skip(1) {
@@ -94,12 +101,13 @@ pub(crate) fn one_by_one(axes: &[Axis]) -> Result<Vec<Vec<(String, String)>>, Be
     Ok(points)
 }
 
-fn check_keys(axes: &[Axis]) -> Result<(), BenchmarkError> {
-    for (index, axis) in axes.iter().enumerate() {
-        if axes[..index].iter().any(|other| other.key == axis.key) {
-            let key = axis.key.clone();
-            return Err(BenchmarkError::DuplicateKey { key });
-        }
+fn check_keys(axes: &[Axis]) -> anyhow::Result<()> {
+    for (index, Axis { key, .. }) in axes.iter().enumerate() {
+        let is_new = axes[..index].iter().all(|other| other.key != *key);
+        ensure!(
+            is_new,
+            "--sweep {key} is given twice; write all its values into one: {key}=VALUE,VALUE…"
+        );
     }
     Ok(())
 }
@@ -141,7 +149,10 @@ mod tests {
         assert_eq!(cartesian(&[]).expect("no keys"), [vec![]]);
         let twice = [axes[0].clone(), axes[0].clone()];
         assert!(
-            matches!(cartesian(&twice), Err(BenchmarkError::DuplicateKey { key }) if key == "a")
+            cartesian(&twice)
+                .expect_err("twice")
+                .to_string()
+                .contains("--sweep a is given twice")
         );
     }
 }

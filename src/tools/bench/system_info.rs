@@ -18,7 +18,7 @@ use jetwatch_platform::{
 };
 use jetwatch_telemetry::StopToken;
 
-use super::BenchOptions;
+use super::{BenchOptions, setting_texts};
 
 /// Interval at which the sensors are read.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
@@ -138,7 +138,6 @@ impl SystemObserver {
 
     /// Stops the thread. Returns the conditions for `meta`; `runs` describes the detector.
     pub(super) fn finish(self, args: &BenchOptions, runs: Option<&str>) -> Value {
-        let settings = &args.settings;
         self.stop.stop();
         if let Some(thread) = self.thread {
             // A panic was logged; the readings before it are kept.
@@ -197,7 +196,7 @@ impl SystemObserver {
             // Of what the runs of a series have in common.
             "base_hash": hash(args, |key| args.varied.iter().all(|(varied, _)| varied != key)),
             "varied": Value::Object(args.varied.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect()),
-            "settings": settings.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>(),
+            "settings": setting_texts(&args.settings),
             "args": {
                 "batches": args.batches,
                 "frames": args.max_frames(),

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use anyhow::ensure;
 use serde::Serialize;
 
 use jetwatch_telemetry::{Entry, Level, Stage};
 use jetwatch_types::Rate;
 
-use super::{BenchmarkError, Statistics};
+use super::Statistics;
 
 /// A run: the levels that had batches.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,16 +61,12 @@ impl TraceStats {
     ///
     /// # Errors
     /// The warm-up leaves no batch.
-    pub(crate) fn new(
-        entries: &[Entry],
-        warmup: usize,
-        batch_size: usize,
-    ) -> Result<Self, BenchmarkError> {
+    pub(crate) fn new(entries: &[Entry], warmup: usize, batch_size: usize) -> anyhow::Result<Self> {
         let mut levels = Vec::new();
         for level in Level::ALL {
             let mut batches: BTreeMap<u64, Batch> = BTreeMap::new();
-            let whole = |entry: &&Entry| entry.level == level && entry.stage.is_none();
-            for entry in entries.iter().filter(whole) {
+            let of_level = || entries.iter().filter(|entry| entry.level == level);
+            for entry in of_level().filter(|entry| entry.stage.is_none()) {
                 let batch = Batch {
                     started: entry.started,
                     times: times(entry),
@@ -77,12 +74,10 @@ impl TraceStats {
                 };
                 batches.insert(entry.batch, batch);
             }
-            for entry in entries.iter().filter(|entry| entry.level == level) {
-                let (Some(stage), Some(batch)) = (entry.stage, batches.get_mut(&entry.batch))
-                else {
-                    continue;
-                };
-                batch.add(stage, times(entry));
+            for entry in of_level() {
+                if let (Some(stage), Some(batch)) = (entry.stage, batches.get_mut(&entry.batch)) {
+                    batch.add(stage, times(entry));
+                }
             }
             for batch in batches.values_mut() {
                 batch.limit_items();
@@ -100,22 +95,33 @@ impl TraceStats {
         // The parts next to the pipeline may have been idle meanwhile.
         levels.retain(|run| !run.level.is_asynchronous() || !run.without_warmup().is_empty());
         let measured = Self { levels };
-        let total = measured.reference_batches();
-        if measured.levels.is_empty()
-            || (measured.levels.iter()).any(|level| level.without_warmup().is_empty())
-        {
-            return Err(BenchmarkError::NoBatchesLeft {
-                batches: total,
-                warmup,
-            });
-        }
+        let has_batches = |run: &LevelStats| !run.without_warmup().is_empty();
+        // Of another level where the detector was not measured.
+        let reference = measured.level(Level::Detect).or(measured.levels.first());
+        ensure!(
+            reference.is_some() && measured.levels.iter().all(has_batches),
+            "no batch is left to measure: {} ran, and the warm-up drops {warmup} at the front and {warmup} at the end; run more of \
+             them (--batches, --frames or --duration, or a longer source) or drop fewer (--warmup)",
+            reference.map_or(0, |run| run.batches.len())
+        );
         Ok(measured)
     }
 
-    /// Batches of the detector; of another level where the detector was not measured.
-    fn reference_batches(&self) -> usize {
-        let counts = self.level(Level::Detect).or(self.levels.first());
-        counts.map_or(0, |level| level.batches.len())
+    /// All batches of all levels.
+    pub(super) fn batches(&self) -> impl Iterator<Item = &Batch> + Clone {
+        self.levels.iter().flat_map(|run| &run.batches)
+    }
+
+    /// The start of the first batch.
+    pub(super) fn began(&self) -> Duration {
+        let starts = self.batches().map(|batch| batch.started);
+        starts.min().unwrap_or_default()
+    }
+
+    /// The last level of the pipeline.
+    pub(super) fn last_level(&self) -> Option<&LevelStats> {
+        let mut levels = self.levels.iter();
+        levels.rfind(|run| !run.level.is_asynchronous())
     }
 
     /// One level, where it had batches.
@@ -125,7 +131,7 @@ impl TraceStats {
 
     /// Frames per second of the whole pipeline without the warm-up, at the last pipeline level that was measured.
     pub(crate) fn fps(&self) -> f64 {
-        let Some(run) = self.levels.iter().rfind(|run| !run.level.is_asynchronous()) else {
+        let Some(run) = self.last_level() else {
             return 0.0;
         };
         // In the order of their ends: several workers end batches out of turn, and one that was held up in the warm-up may
@@ -138,10 +144,7 @@ impl TraceStats {
         // From the end of the warm-up: results arrive in bursts, and the start of the first burst is too late.
         let began = match run.dropped_front.checked_sub(1) {
             Some(last) => ends[last].0,
-            None => (self.levels.iter().flat_map(|run| &run.batches))
-                .map(|batch| batch.started)
-                .min()
-                .unwrap_or_default(),
+            None => self.began(),
         };
         let ended = measured.last().map_or(began, |(ended, _)| *ended);
         let items = measured.iter().map(|(_, items)| items).sum();
@@ -150,46 +153,26 @@ impl TraceStats {
 
     /// Frames per second of the networks without the rest of the pipeline: frames per second of inference times workers. `None`: none ran.
     pub(crate) fn inference_fps(&self, workers: usize) -> Option<f64> {
-        let numbers = RangeStats::from_times(
-            self.level(Level::Detect)?
-                .without_warmup()
-                .iter()
-                .filter_map(|batch| batch.stages.get(&(Stage::Infer as usize))),
-        )?;
+        let batches = self.level(Level::Detect)?.without_warmup();
+        let numbers = RangeStats::of(batches, Some(Stage::Infer))?;
         Some(numbers.throughput * workers as f64)
     }
 
     /// Every range: each level, and each of its stages.
     pub(crate) fn rows(&self) -> Vec<Row> {
-        let mut rows = Vec::new();
-        for run in &self.levels {
-            let whole =
-                |batches: &[Batch]| RangeStats::from_times(batches.iter().map(|b| &b.times));
-            rows.extend(row(run.level.name().to_owned(), run, whole));
-            for stage in Stage::ALL {
-                let name = format!("{}/{}", run.level.name(), stage.name());
-                let of_stage = |batches: &[Batch]| {
-                    let of_one = |batch: &'_ Batch| batch.stages.get(&(stage as usize)).copied();
-                    let all: Vec<Times> = batches.iter().filter_map(of_one).collect();
-                    RangeStats::from_times(all.iter())
-                };
-                rows.extend(row(name, run, of_stage));
-            }
-        }
-        rows
+        let stages = || std::iter::once(None).chain(Stage::ALL.map(Some));
+        let levels = self.levels.iter();
+        let ranges = levels.flat_map(|run| stages().map(move |stage| (run, stage)));
+        let rows = ranges.filter_map(|(run, stage)| {
+            let level = run.level.name();
+            Some(Row {
+                name: stage.map_or(level.to_owned(), |it| format!("{level}/{}", it.name())),
+                with_warmup: RangeStats::of(&run.batches, stage)?,
+                minus_warmup: RangeStats::of(run.without_warmup(), stage)?,
+            })
+        });
+        rows.collect()
     }
-}
-
-fn row(
-    name: String,
-    run: &LevelStats,
-    numbers: impl Fn(&[Batch]) -> Option<RangeStats>,
-) -> Option<Row> {
-    Some(Row {
-        name,
-        with_warmup: numbers(&run.batches)?,
-        minus_warmup: numbers(run.without_warmup())?,
-    })
 }
 
 fn times(entry: &Entry) -> Times {
@@ -231,7 +214,7 @@ impl Batch {
 }
 
 impl Times {
-    fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.items += other.items;
         self.wall += other.wall;
         self.busy += other.busy;
@@ -327,12 +310,16 @@ pub(crate) struct RangeStats {
 }
 
 impl RangeStats {
-    fn from_times<'t>(times: impl Iterator<Item = &'t Times>) -> Option<Self> {
-        let times: Vec<&Times> = times.collect();
-        let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        let each = |number: &dyn Fn(&Times) -> f64| -> Vec<f64> {
-            times.iter().map(|times| number(times)).collect()
+    /// Of the batches as a whole, or of a stage in them; `None` where no batch has it.
+    fn of(batches: &[Batch], stage: Option<Stage>) -> Option<Self> {
+        let range = |batch: &'_ Batch| match stage {
+            None => Some(batch.times),
+            Some(stage) => batch.stages.get(&(stage as usize)).copied(),
         };
+        let times: Vec<Times> = batches.iter().filter_map(range).collect();
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let each =
+            |number: &dyn Fn(&Times) -> f64| -> Vec<f64> { times.iter().map(number).collect() };
         let per_item = |time: Duration, items: usize| ms(time) / items.max(1) as f64;
         let items = times.iter().map(|times| times.items).sum();
         let wall: Duration = times.iter().map(|times| times.wall).sum();
@@ -340,7 +327,7 @@ impl RangeStats {
         // Of a recorded graph only one run in some is timed on the GPU.
         let on_gpu = |number: &dyn Fn(&Times) -> f64| {
             let timed = times.iter().filter(|times| !times.gpu.is_zero());
-            let numbers: Vec<f64> = timed.map(|times| number(times)).collect();
+            let numbers: Vec<f64> = timed.map(number).collect();
             Statistics::from_values(&numbers)
         };
         Some(Self {
@@ -356,27 +343,18 @@ impl RangeStats {
     }
 }
 
-/// Whether a run had stages that a GPU timed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Gpu {
-    Timed,
-    Untimed,
-}
-
 impl TraceStats {
     /// Whether stages of a GPU are in it.
-    pub(super) fn gpu(&self) -> Gpu {
+    pub(super) fn is_timed_on_gpu(&self) -> bool {
         let is_on_gpu = |at: &usize| Stage::ALL[*at].is_on_gpu();
-        let mut batches = self.levels.iter().flat_map(|run| &run.batches);
-        let is_timed = batches.any(|batch| batch.stages.keys().any(is_on_gpu));
-        if is_timed { Gpu::Timed } else { Gpu::Untimed }
+        let mut batches = self.batches();
+        batches.any(|batch| batch.stages.keys().any(is_on_gpu))
     }
 
     /// The rate at which batches of the detector ended, or frames where it was not measured. Its value is not
     /// [`fps`](Self::fps), which has another begin: only its relative error and its blocks are of use.
     pub(super) fn rate(&self) -> Option<Rate> {
-        let last = self.levels.iter().rfind(|run| !run.level.is_asynchronous());
-        let run = self.level(Level::Detect).or(last)?;
+        let run = self.level(Level::Detect).or(self.last_level())?;
         let end = |batch: &Batch| (batch.ended().as_secs_f64(), batch.times.items as f64);
         let mut ends: Vec<(f64, f64)> = run.without_warmup().iter().map(end).collect();
         Rate::from_ends(&mut ends)
@@ -557,10 +535,8 @@ mod tests {
             all.push(entry(batch, None, 9));
         }
         let without = TraceStats::new(&all, 1, 2).expect("three batches");
-        assert_eq!(
-            (without.gpu(), without.gpu_ms_per_frame()),
-            (Gpu::Untimed, None)
-        );
+        assert!(!without.is_timed_on_gpu());
+        assert_eq!(without.gpu_ms_per_frame(), None);
         // Three batches end at 19, 29 and 39 ms.
         let rate = without.rate().expect("three batches");
         assert!(
@@ -569,7 +545,7 @@ mod tests {
         );
         all.insert(2, entry(1, Some(Stage::GpuNetwork), 6));
         let with = TraceStats::new(&all, 1, 2).expect("three batches");
-        assert_eq!(with.gpu(), Gpu::Timed);
+        assert!(with.is_timed_on_gpu());
         // 6 ms for two frames: the other batches were not timed.
         assert_eq!(with.gpu_ms_per_frame(), Some(3.0));
         assert_eq!(TraceStats::new(&all, 2, 2).expect("one batch").rate(), None);
