@@ -29,10 +29,8 @@ pub(super) fn open(path: &Path, nsys: &Path) -> Result<Input> {
     let read = |cause| ReportError::Read(path.to_owned(), cause);
     let mut file = File::open(path).map_err(read)?;
     let mut head = Vec::with_capacity(SQLITE.len());
-    file.by_ref()
-        .take(SQLITE.len() as u64)
-        .read_to_end(&mut head)
-        .map_err(read)?;
+    let mut start = file.by_ref().take(SQLITE.len() as u64);
+    start.read_to_end(&mut head).map_err(read)?;
     let extension = path.extension().and_then(|extension| extension.to_str());
     let wrong = |found| Err(ReportError::Kind(path.to_owned(), found));
     if head.is_empty() {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which files a report is about: folders are searched, and titles shortened to what tells the files apart.
 
-use std::cmp::Ordering;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -46,7 +45,7 @@ pub fn find_reports(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             })
             .cloned()
             .collect();
-        chosen.sort_by(|a, b| natural_order(&a.to_string_lossy(), &b.to_string_lossy()));
+        chosen.sort_by_cached_key(|file| natural_order(&file.to_string_lossy()));
         files.append(&mut chosen);
     }
     Ok(files)
@@ -81,34 +80,25 @@ fn is_newer(one: &Path, other: &Path) -> bool {
     time(one) >= time(other)
 }
 
-/// Compares numbers in texts by their values: `bs-2` is before `bs-10`.
-fn natural_order(one: &str, other: &str) -> Ordering {
-    let digits =
-        |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (mut a, mut b) = (one, other);
-    loop {
-        let (in_a, in_b) = (digits(a), digits(b));
-        let order = if in_a > 0 && in_b > 0 {
-            let (number_a, number_b) = (
-                a[..in_a].trim_start_matches('0'),
-                b[..in_b].trim_start_matches('0'),
-            );
-            (a, b) = (&a[in_a..], &b[in_b..]);
-            (number_a.len(), number_a).cmp(&(number_b.len(), number_b))
-        } else {
-            let (mut left, mut right) = (a.chars(), b.chars());
-            let pair = (left.next(), right.next());
-            if pair == (None, None) {
-                // `1` and `01`.
-                return one.cmp(other);
-            }
-            (a, b) = (left.as_str(), right.as_str());
-            pair.0.cmp(&pair.1)
-        };
-        if order != Ordering::Equal {
-            return order;
+/// Sorts numbers in texts by their values: `bs-2` is before `bs-10`; texts that differ in leading zeros alone as they are. A number is
+/// a zero with the length and the digits of its value, any other character stands alone.
+fn natural_order(text: &str) -> (Vec<(char, usize, String)>, String) {
+    let mut parts: Vec<(char, usize, String)> = Vec::new();
+    let mut is_in_number = false;
+    for c in text.chars() {
+        let is_digit = c.is_ascii_digit();
+        if !is_digit || !is_in_number {
+            parts.push((if is_digit { '0' } else { c }, 0, String::new()));
+        }
+        is_in_number = is_digit;
+        if let Some((_, length, digits)) = parts.last_mut().filter(|_| is_digit)
+            && (c != '0' || *length > 0)
+        {
+            *length += 1;
+            digits.push(c);
         }
     }
+    (parts, text.to_owned())
 }
 
 /// A title for each file: its name, or, where names are equal or long, the part of the path that tells the files apart.
@@ -123,15 +113,9 @@ pub fn titles(files: &[PathBuf]) -> Vec<String> {
     if is_distinct(&names) && (!is_long || files.len() < 2) {
         return names;
     }
-    let paths: Vec<String> = files
-        .iter()
-        .map(|file| file.display().to_string())
-        .collect();
-    let short = if is_distinct(&names) {
-        shortened(&names)
-    } else {
-        shortened(&paths)
-    };
+    let paths = files.iter().map(|file| file.display().to_string());
+    let paths: Vec<String> = paths.collect();
+    let short = shortened(if is_distinct(&names) { &names } else { &paths });
     match is_distinct(&short) && short.iter().all(|title| !title.is_empty()) {
         true => short,
         false => paths,
@@ -183,7 +167,7 @@ mod tests {
         let mut names = [
             "bs16", "bs2", "bs", "bs10-a2", "bs10-a10", "bs1", "bs01", "b",
         ];
-        names.sort_by(|a, b| natural_order(a, b));
+        names.sort_by_cached_key(|name| natural_order(name));
         assert_eq!(
             names,
             [

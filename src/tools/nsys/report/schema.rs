@@ -152,10 +152,8 @@ pub(crate) struct Export {
     /// The file that errors name: the report from which nsys exported it, or itself.
     pub source: PathBuf,
     tables: HashMap<String, Vec<String>>,
-    /// The version of nsys that exported it, if the export has it (from 2022 on).
-    pub nsys: Option<String>,
-    /// The version of the schema, if the export has it.
-    pub schema: Option<String>,
+    /// The versions of nsys that exported it and of the schema as text, for errors and headings.
+    pub version: String,
 }
 
 impl Export {
@@ -168,8 +166,7 @@ impl Export {
             path: path.to_owned(),
             source: shown.to_owned(),
             tables: HashMap::new(),
-            nsys: None,
-            schema: None,
+            version: String::new(),
         };
         let connection = export.connect()?;
         let fail = |cause| export.database_error(cause);
@@ -191,7 +188,13 @@ impl Export {
             connection.query_row(&query, [name], |row| row.get(0)).ok()
         };
         let names = ["EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION"];
-        [export.nsys, export.schema] = names.map(metadata);
+        let [nsys, schema]: [Option<String>; 2] = names.map(metadata);
+        export.version = match (nsys, schema) {
+            (Some(nsys), Some(schema)) => format!("nsys {nsys}, schema {schema}"),
+            (Some(nsys), None) => format!("nsys {nsys}"),
+            (None, Some(schema)) => format!("schema {schema}"),
+            (None, None) => "nsys before 2022, which names no version".to_owned(),
+        };
         export.tables = tables;
         export.require(&STRINGS)?;
         Ok(export)
@@ -205,20 +208,9 @@ impl Export {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let opened = Connection::open_with_flags(&self.path, flags);
         let connection = opened.map_err(|cause| self.database_error(cause))?;
-        connection
-            .execute_batch("PRAGMA query_only = 1; PRAGMA cache_size = -4096;")
-            .map_err(|cause| self.database_error(cause))?;
+        let set = connection.execute_batch("PRAGMA query_only = 1; PRAGMA cache_size = -4096;");
+        set.map_err(|cause| self.database_error(cause))?;
         Ok(connection)
-    }
-
-    /// The version as text, for errors and headings.
-    pub(crate) fn version(&self) -> String {
-        match (&self.nsys, &self.schema) {
-            (Some(nsys), Some(schema)) => format!("nsys {nsys}, schema {schema}"),
-            (Some(nsys), None) => format!("nsys {nsys}"),
-            (None, Some(schema)) => format!("schema {schema}"),
-            (None, None) => "nsys before 2022, which names no version".to_owned(),
-        }
     }
 
     /// The command line of the profiled program, where the metadata of the capture has one that runs jetwatch.
@@ -230,10 +222,9 @@ impl Export {
         let query = format!("SELECT value FROM {CAPTURE_METADATA} WHERE value LIKE '%--config%'");
         let connection = self.connect().ok()?;
         let mut statement = connection.prepare(&query).ok()?;
-        let mut rows = statement
-            .query_map([], |row| row.get::<_, String>(0))
-            .ok()?;
-        rows.find_map(|text| without_output_options(&text.ok()?))
+        let rows = statement.query_map([], |row| row.get::<_, String>(0));
+        rows.ok()?
+            .find_map(|text| without_output_options(&text.ok()?))
     }
 
     /// Whether the table is there.
@@ -243,9 +234,8 @@ impl Export {
 
     /// Whether the table has the column.
     pub(crate) fn has_column(&self, shape: &TableShape, column: &str) -> bool {
-        self.tables
-            .get(shape.name)
-            .is_some_and(|columns| columns.iter().any(|name| name == column))
+        let columns = self.tables.get(shape.name);
+        columns.is_some_and(|columns| columns.iter().any(|name| name == column))
     }
 
     /// Checks that the table and its required columns exist.
@@ -261,12 +251,9 @@ impl Export {
                 advice: shape.advice,
             });
         }
-        for column in shape.required {
-            if !self.has_column(shape, column) {
-                return Err(self.no_column(shape, column));
-            }
-        }
-        Ok(())
+        let mut required = shape.required.iter();
+        let missing = required.find(|column| !self.has_column(shape, column));
+        missing.map_or(Ok(()), |column| Err(self.no_column(shape, column)))
     }
 
     /// The number of rows of a table, without reading them: its last row's number.
@@ -274,21 +261,18 @@ impl Export {
         let query = format!("SELECT coalesce(max(rowid), 0) FROM {}", shape.name);
         let connection = self.connect()?;
         let last = connection.query_row(&query, [], |row| row.get::<_, i64>(0));
-        last.map(i64::unsigned_abs)
-            .map_err(|cause| self.database_error(cause))
+        let last = last.map_err(|cause| self.database_error(cause))?;
+        Ok(last.unsigned_abs())
     }
 
     /// A query for the required and the optional columns in order, NULL for missing ones, the row's number last.
     pub(crate) fn query(&self, shape: &TableShape) -> String {
-        let needed = shape.required.iter().map(|column| format!("\"{column}\""));
-        let optional = shape
-            .optional
-            .iter()
-            .map(|column| match self.has_column(shape, column) {
-                true => format!("\"{column}\""),
-                false => "NULL".to_owned(),
-            });
-        let columns: Vec<String> = needed.chain(optional).collect();
+        let columns = shape.required.iter().chain(shape.optional);
+        let columns = columns.map(|column| match self.has_column(shape, column) {
+            true => format!("\"{column}\""),
+            false => "NULL".to_owned(),
+        });
+        let columns: Vec<String> = columns.collect();
         format!("SELECT {}, rowid FROM {}", columns.join(", "), shape.name)
     }
 
@@ -298,7 +282,7 @@ impl Export {
             path: self.source.clone(),
             table: shape.name.to_owned(),
             column: column.to_owned(),
-            version: self.version(),
+            version: self.version.clone(),
         }
     }
 

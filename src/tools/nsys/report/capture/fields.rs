@@ -7,19 +7,9 @@ use rusqlite::types::ValueRef;
 use super::super::schema::{Export, TableShape};
 use super::super::{ReportError, Result};
 
-/// A number of blocks or threads; zero if missing.
-pub(super) fn small(value: Option<i64>) -> i32 {
-    value.map_or(0, |value| i32::try_from(value).unwrap_or(i32::MAX))
-}
-
-/// One of CUPTI's kinds; -1 if missing.
-pub(super) fn kind(value: Option<i64>) -> i8 {
-    value.map_or(-1, |value| i8::try_from(value).unwrap_or(-1))
-}
-
-/// Number of a context; zero if missing.
-pub(super) fn context(value: Option<i64>) -> u32 {
-    value.map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX))
+/// A number as a smaller type: `missing` where there is none, `beyond` where it does not fit.
+pub(super) fn number<T: TryFrom<i64>>(value: Option<i64>, missing: T, beyond: T) -> T {
+    value.map_or(missing, |value| T::try_from(value).unwrap_or(beyond))
 }
 
 /// The fields of one row, by their index in [`Export::query`].

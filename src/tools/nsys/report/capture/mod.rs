@@ -227,8 +227,8 @@ pub(crate) struct Stream {
 impl Stream {
     /// Its process's number; zero if the export does not contain it.
     pub(crate) fn process_number(&self) -> i64 {
-        self.process
-            .map_or(0, |global| (global >> 24) & 0x00ff_ffff)
+        let process = self.process.unwrap_or(0);
+        (process >> 24) & 0x00ff_ffff
     }
 }
 
@@ -294,10 +294,8 @@ impl Capture {
         let ranges = self.ranges.iter().map(|range| (range.start, range.end));
         let calls = self.calls.iter().map(|call| (call.start, call.end));
         let operations = self.operations.iter().map(|done| (done.start, done.end));
-        ranges
-            .chain(calls)
-            .chain(operations)
-            .reduce(|(start, end), (first, last)| (start.min(first), end.max(last)))
+        let all = ranges.chain(calls).chain(operations);
+        all.reduce(|(start, end), (first, last)| (start.min(first), end.max(last)))
     }
 
     /// The calls of a kind by a thread, by begin.

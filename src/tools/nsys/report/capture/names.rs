@@ -14,8 +14,10 @@ use super::fields::for_each_row;
 #[derive(Debug)]
 pub(super) struct StringTable {
     names: HashMap<i64, Name>,
-    unknown: Name,
 }
+
+/// The number of the text that stands for missing ones.
+const UNKNOWN: Name = 0;
 
 impl StringTable {
     /// Reads them all, and the list that the numbers point into.
@@ -28,12 +30,12 @@ impl StringTable {
             list.push(String::from_utf8_lossy(fields.text(1)?).into_owned());
             Ok(())
         })?;
-        Ok((Self { names, unknown: 0 }, list))
+        Ok((Self { names }, list))
     }
 
     /// The number of a text; that of `unknown` for a missing id.
     pub(super) fn name(&self, id: i64) -> Name {
-        self.names.get(&id).copied().unwrap_or(self.unknown)
+        self.find(id).unwrap_or(UNKNOWN)
     }
 
     /// The number of a text, if it exists.
@@ -66,8 +68,8 @@ impl RangeNames {
             None => {
                 let id = !(self.own_texts.len() as i64);
                 self.own.insert(text.to_vec(), id);
-                self.own_texts
-                    .push(String::from_utf8_lossy(text).into_owned());
+                let text = String::from_utf8_lossy(text).into_owned();
+                self.own_texts.push(text);
                 id
             }
         };
@@ -113,8 +115,8 @@ pub(super) struct Categories {
 impl Categories {
     /// Keeps the name of a category.
     pub(super) fn named(&mut self, global: i64, domain: i64, category: i64, name: String) {
-        self.names
-            .insert((global & PROCESS, domain, category), name);
+        let key = (global & PROCESS, domain, category);
+        self.names.insert(key, name);
     }
 
     /// A number for a category, from 1; 0 beyond the 255th.

@@ -10,7 +10,7 @@ use super::super::interner::{Interner, position_or_push};
 use super::super::schema::{CALLS, COPIES, Export, GRAPHS, KERNELS, NVTX, SETS, TableShape, WAITS};
 use super::super::stages::stage_of_range;
 use super::super::{ReportError, Result};
-use super::fields::{Fields, context, for_each_row, kind, small};
+use super::fields::{Fields, for_each_row, number};
 use super::names::{Categories, RangeNames, StringTable, process_of, system_names};
 use super::{
     Call, Capture, Kind, Launch, Name, Operation, Range, Stream, Style, Thread, ThreadIndex,
@@ -46,11 +46,10 @@ pub(crate) fn read(
     progress: Progress<'_>,
 ) -> Result<Capture> {
     let (texts, mut names) = StringTable::read(export)?;
-    let [kernel_copy, kernel_set, kernel_graph] =
-        ["copy", "memory set", "CUDA graph"].map(|text| {
-            names.push(text.to_owned());
-            names.len() as Name - 1
-        });
+    let kinds = ["copy", "memory set", "CUDA graph"].map(|text| {
+        names.push(text.to_owned());
+        names.len() as Name - 1
+    });
     let shapes = [&NVTX, &CALLS, &KERNELS, &COPIES, &SETS, &GRAPHS, &WAITS];
     let mut total = 0;
     for shape in shapes.into_iter().filter(|shape| export.has(shape)) {
@@ -73,7 +72,6 @@ pub(crate) fn read(
     {
         return Err(export.no_column(&NVTX, "text"));
     }
-    let kinds = [kernel_copy, kernel_set, kernel_graph];
     let (ranges, calls, operations) = thread::scope(|scope| {
         let calls = scope.spawn(|| source.calls());
         let operations = scope.spawn(|| source.operations(kinds));
@@ -84,7 +82,7 @@ pub(crate) fn read(
     let calls = calls.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     let operations = operations.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     progress(total, total);
-    assemble(export, title, &texts, names, (ranges, calls, operations))
+    assemble(export, title, &texts, names, ranges, calls, operations)
 }
 
 fn assemble(
@@ -92,7 +90,9 @@ fn assemble(
     title: &str,
     texts: &StringTable,
     mut names: Vec<String>,
-    (mut ranges, mut calls, operations): (RangesRead, CallsRead, OperationsRead),
+    mut ranges: RangesRead,
+    (mut calls, of_calls): (Capture, Interner<i64>),
+    operations: Capture,
 ) -> Result<Capture> {
     let resolved = ranges.names.resolve(&ranges.domains, texts, &mut names);
     let (sources, of_category) = ranges.categories.sources();
@@ -101,10 +101,9 @@ fn assemble(
         range.source = of_category[usize::from(range.source)];
     }
     let mut threads = ranges.threads;
-    let moved = calls.threads.keys.iter();
-    let moved = moved.map(|global| ThreadIndex::try_from(threads.number(*global)));
-    let moved: Result<Vec<ThreadIndex>, _> = moved.collect();
-    let moved = moved.map_err(|_| too_many(export, "threads"))?;
+    let moved = of_calls.keys.iter();
+    let moved = moved.map(|global| thread_index(export, &mut threads, *global));
+    let moved: Vec<ThreadIndex> = moved.collect::<Result<_>>()?;
     for call in calls.calls.iter_mut().chain(&mut calls.waits) {
         call.thread = moved[usize::from(call.thread)];
     }
@@ -123,22 +122,25 @@ fn assemble(
     let named: Vec<Thread> = named.collect();
     Ok(Capture {
         title: title.to_owned(),
-        version: export.version(),
+        version: export.version.clone(),
         command: export.command(),
         has_waits: export.has(&WAITS),
         threads: named,
         system_names,
         stages: names.iter().map(|name| stage_of_range(name)).collect(),
         names,
-        streams: operations.streams,
         sources,
         ranges: ranges.ranges,
         calls: calls.calls,
-        operations: operations.operations,
-        launches: operations.launches,
-        transfers: operations.transfers,
         waits: calls.waits,
+        ..operations
     })
+}
+
+/// The number of a thread.
+fn thread_index(export: &Export, threads: &mut Interner<i64>, global: i64) -> Result<ThreadIndex> {
+    let number = ThreadIndex::try_from(threads.number(global));
+    number.map_err(|_| too_many(export, "threads"))
 }
 
 fn too_many(export: &Export, what: &str) -> ReportError {
@@ -169,23 +171,6 @@ struct RangesRead {
     categories: Categories,
 }
 
-#[derive(Default)]
-struct CallsRead {
-    calls: Vec<Call>,
-    waits: Vec<Call>,
-    threads: Interner<i64>,
-}
-
-#[derive(Default)]
-struct OperationsRead {
-    operations: Vec<Operation>,
-    launches: Vec<Launch>,
-    transfers: Vec<Transfer>,
-    streams: Vec<Stream>,
-    /// The last stream, and its number: operations of one come in runs.
-    last: Option<(Stream, u16)>,
-}
-
 impl Source<'_> {
     /// Calls `take` with each row of a table; does nothing without the table.
     fn rows(
@@ -209,11 +194,6 @@ impl Source<'_> {
             }
             Ok(())
         })
-    }
-
-    fn thread(&self, threads: &mut Interner<i64>, global: i64) -> Result<ThreadIndex> {
-        let number = ThreadIndex::try_from(threads.number(global));
-        number.map_err(|_| too_many(self.export, "threads"))
     }
 
     fn ranges(&self) -> Result<RangesRead> {
@@ -263,9 +243,8 @@ impl Source<'_> {
                 _ => read.names.inline(global, domain, fields.text(TEXT)?),
             };
             // Exports of 2021 write zero without another thread.
-            let across = fields
-                .optional(7)?
-                .is_some_and(|other| other != 0 && style == Style::StartEnd);
+            let other = fields.optional(7)?.unwrap_or(0);
+            let across = other != 0 && style == Style::StartEnd;
             let payload = (8..12).find_map(|at| fields.optional(at).ok().flatten());
             if end.is_none() {
                 open.push(read.ranges.len());
@@ -275,8 +254,8 @@ impl Source<'_> {
                 end: end.unwrap_or(start),
                 name,
                 row: u32::try_from(fields.number()).unwrap_or(u32::MAX),
-                payload: payload.map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX)),
-                thread: self.thread(&mut read.threads, global)?,
+                payload: number(payload, 0, u32::MAX),
+                thread: thread_index(self.export, &mut read.threads, global)?,
                 style: if across { Style::CrossThread } else { style },
                 source: match fields.optional(12)? {
                     None | Some(0) => 0,
@@ -291,8 +270,10 @@ impl Source<'_> {
         Ok(read)
     }
 
-    fn calls(&self) -> Result<CallsRead> {
-        let mut read = CallsRead::default();
+    /// Calls of CUDA and of the operating system's libraries, and the threads that they refer to.
+    fn calls(&self) -> Result<(Capture, Interner<i64>)> {
+        let mut read = Capture::default();
+        let mut threads: Interner<i64> = Interner::default();
         self.rows(&CALLS, |fields| {
             let (start, end) = (fields.required(0)?, fields.required(1)?);
             if !self.window.overlaps(start, end) {
@@ -303,7 +284,7 @@ impl Source<'_> {
                 end,
                 name: self.texts.name(fields.required(4)?),
                 correlation: fields.correlation(3)?,
-                thread: self.thread(&mut read.threads, fields.required(2)?)?,
+                thread: thread_index(self.export, &mut threads, fields.required(2)?)?,
             });
             Ok(())
         })?;
@@ -318,20 +299,22 @@ impl Source<'_> {
                 end,
                 correlation: 0,
                 name: self.texts.name(fields.required(3)?),
-                thread: self.thread(&mut read.threads, fields.required(2)?)?,
+                thread: thread_index(self.export, &mut threads, fields.required(2)?)?,
             });
             Ok(())
         })?;
-        Ok(read)
+        Ok((read, threads))
     }
 
-    fn operations(&self, [copy, set, graph]: [Name; 3]) -> Result<OperationsRead> {
-        let mut read = OperationsRead::default();
+    /// Operations of GPUs with their details and streams.
+    fn operations(&self, [copy, set, graph]: [Name; 3]) -> Result<Capture> {
+        let mut read = Capture::default();
         let mut known: HashMap<Launch, u32> = HashMap::default();
         self.rows(&KERNELS, |fields| {
+            let size = |at| number(fields.optional(at).ok().flatten(), 0, i32::MAX);
             let launch = Launch {
-                grid: [8, 9, 10].map(|at| small(fields.optional(at).ok().flatten())),
-                block: [11, 12, 13].map(|at| small(fields.optional(at).ok().flatten())),
+                grid: [8, 9, 10].map(size),
+                block: [11, 12, 13].map(size),
             };
             let name = self.texts.name(fields.required(3)?);
             let detail = *known.entry(launch).or_insert_with(|| {
@@ -345,11 +328,11 @@ impl Source<'_> {
             let ends = (fields.optional(11)?, fields.optional(12)?);
             let transfer = Transfer {
                 bytes: fields.required(3)?,
-                direction: kind(fields.optional(4)?),
-                source: kind(fields.optional(9)?),
-                target: kind(fields.optional(10)?),
+                direction: number(fields.optional(4)?, -1, -1),
+                source: number(fields.optional(9)?, -1, -1),
+                target: number(fields.optional(10)?, -1, -1),
                 within_device: ends.0.is_some() && ends.0 == ends.1,
-                context: context(fields.optional(7)?),
+                context: number(fields.optional(7)?, 0, u32::MAX),
             };
             let detail = read.transfers.len() as u32;
             if self.operation(fields, 5, (Kind::Copy, copy, detail), &mut read)? {
@@ -362,9 +345,9 @@ impl Source<'_> {
                 bytes: fields.required(3)?,
                 direction: -1,
                 source: -1,
-                target: kind(fields.optional(8)?),
+                target: number(fields.optional(8)?, -1, -1),
                 within_device: true,
-                context: context(fields.optional(6)?),
+                context: number(fields.optional(6)?, 0, u32::MAX),
             };
             let detail = read.transfers.len() as u32;
             if self.operation(fields, 4, (Kind::Set, set, detail), &mut read)? {
@@ -385,7 +368,7 @@ impl Source<'_> {
         fields: &Fields<'_>,
         at: usize,
         (kind, name, detail): (Kind, Name, u32),
-        read: &mut OperationsRead,
+        read: &mut Capture,
     ) -> Result<bool> {
         let (start, end) = (fields.required(0)?, fields.required(1)?);
         if !self.window.overlaps(start, end) {
@@ -396,15 +379,12 @@ impl Source<'_> {
             device: fields.optional(at + 1)?.unwrap_or(0),
             number: fields.optional(at + 3)?.unwrap_or(0),
         };
-        let stream = match read.last {
-            Some((last, number)) if last == stream => number,
-            _ => {
-                let index = position_or_push(&mut read.streams, stream);
-                let number =
-                    u16::try_from(index).map_err(|_| too_many(self.export, "CUDA streams"))?;
-                read.last = Some((stream, number));
-                number
-            }
+        // Operations of one stream come in runs.
+        let last = read.operations.last().map(|last| last.stream);
+        let stream = match last {
+            Some(last) if read.streams[usize::from(last)] == stream => last,
+            _ => u16::try_from(position_or_push(&mut read.streams, stream))
+                .map_err(|_| too_many(self.export, "CUDA streams"))?,
         };
         read.operations.push(Operation {
             start,
