@@ -145,7 +145,7 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
         .collect();
     let series: Option<Vec<(&str, &Series)>> = analyses
         .iter()
-        .map(|analysis| Some((analysis.title.as_str(), analysis.series.as_ref()?)))
+        .map(|analysis| Some((analysis.summary.title.as_str(), analysis.series.as_ref()?)))
         .collect();
     let series = series.map(|all| (all.len() > 1).then(|| side_by_side(&all)));
     let warnings = match &series {
@@ -275,7 +275,10 @@ fn to_text(
     let shows_each = !args.diff || !args.tables.is_empty();
     for analysis in analyses {
         if !is_single || args.tables.is_empty() {
-            text.push_str(&format!("== {} ({})\n\n", analysis.title, analysis.version));
+            text.push_str(&format!(
+                "== {} ({})\n\n",
+                analysis.summary.title, analysis.summary.version
+            ));
         }
         // Frames per second stand before the details of the only report.
         if let Some(of_all) = of_all.take_if(|_| is_single) {
@@ -322,7 +325,7 @@ fn to_csv(args: &ReportArgs, analyses: &[Analysis], compared: &[Table]) -> Strin
         analysis
             .tables
             .iter()
-            .map(|table| (analysis.title.as_str(), table))
+            .map(|table| (analysis.summary.title.as_str(), table))
     });
     let of_all = compared.iter().map(|table| ("all", table));
     // With tables requested for one file, only those are written.
@@ -351,8 +354,8 @@ fn to_json(
         .iter()
         .map(|analysis| {
             json!({
-                "report": analysis.title,
-                "version": analysis.version,
+                "report": analysis.summary.title,
+                "version": analysis.summary.version,
                 "tables": named(&analysis.tables),
             })
         })

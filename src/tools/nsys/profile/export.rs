@@ -50,9 +50,8 @@ impl Exporter {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        let folder = tempfile::Builder::new()
-            .prefix(".export.")
-            .tempdir_in(parent);
+        let mut folder = tempfile::Builder::new();
+        let folder = folder.prefix(".export.").tempdir_in(parent);
         let folder = folder.map_err(write)?;
         let exported = folder.path().join("export.sqlite");
         let done = local_nsys::export(&self.program, report, &exported);

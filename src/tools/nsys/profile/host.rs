@@ -75,19 +75,16 @@ impl Host {
                 command.arg(format!("{} '{script}'", words.join(" ")));
             }
         }
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
     /// The local program for the connection.
     pub(super) fn ssh_program(&self) -> &str {
-        if self.ssh.is_empty() {
-            "ssh"
-        } else {
-            &self.ssh
+        match self.ssh.as_str() {
+            "" => "ssh",
+            program => program,
         }
     }
 }

@@ -173,10 +173,8 @@ impl Environment {
 
 /// The sessions that `nsys sessions list` prints: name and state.
 pub(super) fn sessions(text: &str) -> Vec<(String, String)> {
-    let lines = text
-        .lines()
-        .skip_while(|line| !line.contains("STATE"))
-        .skip(1);
+    let lines = text.lines().skip_while(|line| !line.contains("STATE"));
+    let lines = lines.skip(1);
     let sessions = lines.filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {

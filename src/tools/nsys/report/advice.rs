@@ -3,7 +3,6 @@
 
 mod conditions;
 mod detector_shares;
-mod extras;
 mod limits;
 mod losses;
 mod rules;
@@ -82,12 +81,12 @@ const fn rule(
     cause: Cause,
 ) -> Rule {
     Rule {
-        name,
-        cause,
-        advice,
         encoded_in_hardware: None,
-        keys,
+        name,
         stages,
+        advice,
+        keys,
+        cause,
     }
 }
 
@@ -166,10 +165,9 @@ impl Finding {
     /// The finding as text.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let keys = if self.keys.is_empty() {
-            String::new()
-        } else {
-            format!(" (keys: {})", self.keys.join(", "))
+        let keys = match self.keys.as_slice() {
+            [] => String::new(),
+            keys => format!(" (keys: {})", keys.join(", ")),
         };
         format!(
             "{}\n    because {}\n    {}{keys}\n",

@@ -23,7 +23,7 @@ use super::{ReportError, Result};
 /// What to compute from a report.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Names of tables; empty: those of [`DEFAULT_TABLES`]; `all`: all that are not empty.
+    /// Names of tables; empty: the default ones; `all`: all that are not empty.
     pub tables: &'a [String],
     /// Maximum number of rows of a table of single events.
     pub rows: usize,
@@ -52,29 +52,12 @@ const MAX_PAGE_EVENTS: u64 = 3_000_000;
 /// The verdict looks for waits for cores in at most this many events of scheduling.
 const MAX_VERDICT_EVENTS: u64 = 20_000_000;
 
-/// Tables that are printed by default.
-pub const DEFAULT_TABLES: [&str; 9] = [
-    "verdict",
-    "stages",
-    "critical_path_calls",
-    "nvtx_sum",
-    "nvtx_gpu_proj_sum",
-    "cuda_gpu_kern_sum",
-    "cuda_gpu_mem_time_sum",
-    "cuda_api_sum",
-    "ncu_command",
-];
-
 /// Name for all tables.
 pub const ALL_TABLES: &str = "all";
 
 /// The result for one report.
 #[derive(Debug, Default)]
 pub struct Analysis {
-    /// Title of the report.
-    pub title: String,
-    /// Program and version that wrote it.
-    pub version: String,
     /// The requested tables, in order.
     pub tables: Vec<Table>,
     /// The findings of the verdict as text; `None` without stages of jetwatch.
@@ -121,7 +104,8 @@ pub fn analyze(
 
 /// The JSON of a file that `jetwatch bench` has written.
 pub(super) fn parse_measurement(path: &Path, bytes: &[u8]) -> Result<Value> {
-    serde_json::from_slice(bytes).map_err(|error| {
+    let parsed = serde_json::from_slice(bytes);
+    parsed.map_err(|error| {
         let why = format!(
             "it is not complete JSON ({error}): the benchmark was interrupted; run it again"
         );
@@ -135,8 +119,6 @@ pub(super) fn parse_measurement(path: &Path, bytes: &[u8]) -> Result<Value> {
 /// It is not a measurement, or was interrupted.
 pub fn analyze_measurement(path: &Path, document: &Value, title: &str) -> Result<Analysis> {
     let of = |summary: ReportSummary, tables| Analysis {
-        title: title.to_owned(),
-        version: summary.version.clone(),
         tables,
         summary,
         ..Analysis::default()
@@ -207,15 +189,16 @@ fn analyze_export(
         true => advise(&evidence),
         false => Vec::new(),
     };
-    let mut tables = Vec::new();
-    for recipe in recipes {
-        let table = recipe.build(&context, &findings)?;
-        // An empty table is omitted unless it was requested by name.
-        if !table.rows.is_empty() || !(request.tables.is_empty() || request.tables[0] == ALL_TABLES)
-        {
-            tables.push(table);
-        }
-    }
+    let tables = recipes
+        .iter()
+        .map(|recipe| recipe.build(&context, &findings));
+    let mut tables: Vec<Table> = tables.collect::<Result<_>>()?;
+    // An empty table is omitted unless it was requested by name.
+    let is_named = request
+        .tables
+        .first()
+        .is_some_and(|name| name != ALL_TABLES);
+    tables.retain(|table| is_named || !table.rows.is_empty());
     if request.tables.is_empty() {
         tables.extend(run_tables(&evidence.run));
     }
@@ -239,8 +222,6 @@ fn analyze_export(
         summary.add_profile_notes(run);
     }
     Ok(Analysis {
-        title: title.to_owned(),
-        version: capture.version.clone(),
         tables,
         verdict: is_ours.then(|| in_words(&findings)),
         findings,
@@ -258,9 +239,8 @@ fn not_measured(export: &Export) -> Vec<String> {
     let has_operations = operations.iter().any(|shape| export.has(shape));
     let gpu = (!has_operations).then(|| format!("GPU: {}", KERNELS.advice));
     let waits = (!export.has(&WAITS)).then(|| format!("calls of the OS: {}", WAITS.advice));
-    let others = TABLES
-        .iter()
-        .filter(|it| matches!(it.make, Make::OfExport(_)));
+    let others = TABLES.iter();
+    let others = others.filter(|it| matches!(it.make, Make::OfExport(_)));
     let others = others.filter_map(|it| {
         let shape = it.missing(export)?;
         let (content, advice) = (shape.content, shape.advice);
@@ -278,7 +258,7 @@ fn requested_tables(export: &Export, names: &[String]) -> Result<Vec<&'static Re
     let mut wanted = Vec::new();
     for table in TABLES {
         let is_named = match names.is_empty() {
-            true => DEFAULT_TABLES.contains(&table.name),
+            true => table.is_default,
             false => names.iter().any(|name| name == table.name),
         };
         match table.missing(export) {

@@ -71,20 +71,15 @@ impl Benchmark {
     /// Parses a file. Fails if it is not a benchmark, or has no batch after the warm-up.
     pub(super) fn parse(path: &Path, value: &Value) -> Result<Self> {
         let wrong = |reason: String| ReportError::Content(path.to_owned(), reason);
-        let object = value
-            .as_object()
-            .ok_or_else(|| wrong("it is not a JSON object".to_owned()))?;
+        let object = value.as_object();
+        let object = object.ok_or_else(|| wrong("it is not a JSON object".to_owned()))?;
         let sets = ["data_stats_minus_warmup", "mean_data", "data_mean", "data"];
         let set = sets.into_iter().find(|set| object.contains_key(*set));
         let mut ranges = Vec::new();
         match set {
             Some(set) => {
-                let tree = object[set].as_object().ok_or_else(|| {
-                    wrong(format!(
-                        "{set} is {}, expected an object",
-                        kind(&object[set])
-                    ))
-                })?;
+                let other = || format!("{set} is {}, expected an object", kind(&object[set]));
+                let tree = object[set].as_object().ok_or_else(|| wrong(other()))?;
                 walk(tree, "", &mut ranges).map_err(|problem| wrong(format!("{set}{problem}")))?;
                 if ranges.is_empty() {
                     return Err(wrong(format!(
@@ -112,9 +107,9 @@ impl Benchmark {
         for range in &mut ranges {
             range.add_single_times(&levels);
         }
-        let is_mean =
-            ["mean_all_batches", "data_mean_all_procs"].map(|key| object.contains_key(key));
-        let processes = is_mean.contains(&true).then(|| {
+        let mut means = ["mean_all_batches", "data_mean_all_procs"].into_iter();
+        let is_mean = means.any(|key| object.contains_key(key));
+        let processes = is_mean.then(|| {
             let number = |name: &str| meta["args"][name].as_u64().unwrap_or(1);
             number("num_processes") * number("num_gpus")
         });
@@ -301,10 +296,8 @@ fn walk(tree: &Map<String, Value>, path: &str, ranges: &mut Vec<TimedRange>) -> 
             cpu_per_item: first(per_item("cpu_time")),
             gpu_per_item: first(per_item("gpu_time")).filter(|ms| *ms > 0.0),
             items: number("total_items_minus_warmup").or_else(|| number("total_items")),
-            most_items: tree.get("total_items").and_then(|items| {
-                let items = statistics(items)?;
-                items.max.or(items.mean)
-            }),
+            most_items: (tree.get("total_items").and_then(statistics))
+                .and_then(|items| items.max.or(items.mean)),
             outliers: Outliers::default(),
         });
     }
@@ -365,8 +358,10 @@ const DETECT: &str = "jetwatch/detect";
 /// Shares of the detectors' time, 0 to 1, largest first; empty if the detectors were not measured.
 fn shares(ranges: &[TimedRange]) -> Vec<(Stage, f64)> {
     // A range that is not in every batch counts as often as it was there.
-    let time = |range: &TimedRange| Some(range.cpu.mean? * range.cpu.count.unwrap_or(1.0));
-    let find = |path: &str| time(ranges.iter().find(|range| range.path == path)?);
+    let find = |path: &str| {
+        let cpu = ranges.iter().find(|range| range.path == path)?.cpu;
+        Some(cpu.mean? * cpu.count.unwrap_or(1.0))
+    };
     let Some(whole) = find(DETECT).filter(|whole| *whole > 0.0) else {
         return Vec::new();
     };
@@ -440,27 +435,18 @@ mod tests {
         let older = r#"{"data": {"run": {"cpu_time": 90}}, "meta": {"batch_size": 4}, "mean_data": {"run/pipeline": {
             "cpu_time": 3.5, "gpu_time": 2.25, "cpu_time_per_item": 0.875, "total_items": 4, "decode": {"cpu_time": 1.5, "gpu_time": 0}}}}"#;
         let found = digest(older).expect("a benchmark");
-        let of = |found: &ReportSummary, at: usize| {
+        fn of(found: &ReportSummary, at: usize) -> (&str, f64, Option<f64>) {
             let range = &found.ranges[at];
-            (range.name.clone(), range.cpu_ns, range.gpu_ns)
-        };
-        assert_eq!(
-            of(&found, 0),
-            ("run/pipeline".to_owned(), 3.5e6, Some(2.25e6))
-        );
-        assert_eq!(
-            of(&found, 1),
-            ("run/pipeline/decode".to_owned(), 1.5e6, None)
-        );
+            (&range.name, range.cpu_ns, range.gpu_ns)
+        }
+        assert_eq!(of(&found, 0), ("run/pipeline", 3.5e6, Some(2.25e6)));
+        assert_eq!(of(&found, 1), ("run/pipeline/decode", 1.5e6, None));
         assert_eq!(found.workload.batch_size, Some(4));
 
         let newer = r#"{"data": {}, "data_stats_minus_warmup": {"run": {"pipeline": {
             "cpu_time": {"mean": 4.0, "median": 3.9, "std": 0.5, "min": 3, "max": 6, "count": 10}, "gpu_time": {"mean": 1}}}}}"#;
         let found = digest(newer).expect("a benchmark");
-        assert_eq!(
-            of(&found, 0),
-            ("run/pipeline".to_owned(), 4.0e6, Some(1.0e6))
-        );
+        assert_eq!(of(&found, 0), ("run/pipeline", 4.0e6, Some(1.0e6)));
         let range = &found.ranges[0];
         assert_eq!(
             (range.count, range.max_ns, range.cpu_deviation_ns),

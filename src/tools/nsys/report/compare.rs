@@ -269,14 +269,11 @@ pub fn outliers(digests: &[ReportSummary]) -> Table {
         .filter(|(_, range, share)| range.outliers > 0 && *share >= MIN_EXCESS && range.is_work())
         .collect();
     // The excess of a range within another is in both.
-    let within: Vec<(String, String)> = (found.iter())
-        .map(|(digest, range, _)| (digest.title.clone(), range.name.clone()))
-        .collect();
+    let all = found.clone();
     found.retain(|(digest, range, _)| {
         let outer = format!("{}/", range.name);
-        let is_outer =
-            |(title, name): &(String, String)| *title == digest.title && name.starts_with(&outer);
-        !within.iter().any(is_outer)
+        let mut others = all.iter().filter(|(other, ..)| other.title == digest.title);
+        !others.any(|(_, other, _)| other.name.starts_with(&outer))
     });
     found.sort_by(|a, b| b.2.total_cmp(&a.2));
     found.truncate(MAX_ROWS);
@@ -334,19 +331,15 @@ pub fn balance(digests: &[ReportSummary]) -> Table {
         for (at, (name, quantity)) in QUANTITIES.into_iter().enumerate() {
             // A part without a value would make the others look larger than they are.
             let values = parts.iter().map(|(_, load, _)| quantity(load));
-            let Some(values) = values.collect::<Option<Vec<f64>>>() else {
-                continue;
-            };
+            let values = values.collect::<Option<Vec<f64>>>().unwrap_or_default();
             let sum: f64 = values.iter().sum();
             if sum <= 0.0 {
                 continue;
             }
             let count = values.len();
             let most = values.iter().copied().fold(0.0, f64::max);
-            sentences.push(format!(
-                "{name} of {count} {what}: max/mean {:.2}",
-                most / (sum / count as f64)
-            ));
+            let ratio = most / (sum / count as f64);
+            sentences.push(format!("{name} of {count} {what}: max/mean {ratio:.2}"));
             for ((.., shares), value) in parts.iter_mut().zip(values) {
                 shares[at] = Some(value * 100.0 / sum);
             }
@@ -411,25 +404,20 @@ mod tests {
 
     #[test]
     fn slowest_step_is_no_wrapper_and_no_wait() {
-        let capture = digest(
-            "a",
-            vec![
-                range("jetwatch:detect_batch", 10, 900.0, Some(70.0)),
-                range("jetwatch:batch", 10, 800.0, None),
-                range("jetwatch:infer", 10, 80.0, Some(60.0)),
-                range("jetwatch:decode", 10, 90.0, None),
-            ],
-        );
-        let benchmark = digest(
-            "b",
-            vec![
-                range("jetwatch/track", 10, 30.0, None),
-                range("jetwatch/track/track", 10, 20.0, None),
-                range("jetwatch/detect/enqueue", 10, 50.0, None),
-            ],
-        );
+        let capture = vec![
+            range("jetwatch:detect_batch", 10, 900.0, Some(70.0)),
+            range("jetwatch:batch", 10, 800.0, None),
+            range("jetwatch:infer", 10, 80.0, Some(60.0)),
+            range("jetwatch:decode", 10, 90.0, None),
+        ];
+        let benchmark = vec![
+            range("jetwatch/track", 10, 30.0, None),
+            range("jetwatch/track/track", 10, 20.0, None),
+            range("jetwatch/detect/enqueue", 10, 50.0, None),
+        ];
+        let digests = [("a", capture), ("b", benchmark), ("c", Vec::new())];
         assert_eq!(
-            slowest(&[capture, benchmark, digest("c", Vec::new())]).to_csv(),
+            slowest(&digests.map(|(title, ranges)| digest(title, ranges))).to_csv(),
             "Report,CPU Step,CPU Total (ns),CPU Avg (ns),GPU Step,GPU Total (ns),GPU Avg (ns)\n\
              a,jetwatch:decode,900.0,90.0,jetwatch:infer,600.0,60.0\n\
              b,jetwatch/track/track,200.0,20.0,None,None,None\n"
@@ -438,21 +426,15 @@ mod tests {
 
     #[test]
     fn fastest_report_and_slowest_range_are_named() {
-        let a = digest(
-            "a",
-            vec![
-                range("infer", 100, 200.0, Some(150.0)),
-                range("track", 100, 50.0, None),
-            ],
-        );
-        let b = digest(
-            "b",
-            vec![
-                range("infer", 100, 100.0, Some(80.0)),
-                range("publish", 1, 9.0, None),
-            ],
-        );
-        let mut digests = [a, b];
+        let a = vec![
+            range("infer", 100, 200.0, Some(150.0)),
+            range("track", 100, 50.0, None),
+        ];
+        let b = vec![
+            range("infer", 100, 100.0, Some(80.0)),
+            range("publish", 1, 9.0, None),
+        ];
+        let mut digests = [digest("a", a), digest("b", b)];
         assert_eq!(
             ranges(&digests).to_csv(),
             "Range,CPU a (ns),GPU a (ns),CPU b (ns),GPU b (ns),Fastest,Slowest Over Fastest (%)\n\
@@ -477,22 +459,17 @@ mod tests {
 
     #[test]
     fn change_must_exceed_standard_error() {
-        let before = digest(
-            "a",
-            vec![
-                range("infer", 100, 200.0, Some(100.0)),
-                range("track", 4, 50.0, None),
-                range("old", 1, 1.0, None),
-            ],
-        );
-        let after = digest(
-            "b",
-            vec![
-                range("infer", 100, 150.0, Some(50.0)),
-                range("track", 4, 55.0, None),
-                range("new", 1, 1.0, None),
-            ],
-        );
+        let before = vec![
+            range("infer", 100, 200.0, Some(100.0)),
+            range("track", 4, 50.0, None),
+            range("old", 1, 1.0, None),
+        ];
+        let after = vec![
+            range("infer", 100, 150.0, Some(50.0)),
+            range("track", 4, 55.0, None),
+            range("new", 1, 1.0, None),
+        ];
+        let [before, after] = [digest("a", before), digest("b", after)];
         let table = diff(&before, &after);
         let text = table.to_csv();
         for row in [
@@ -609,9 +586,8 @@ mod tests {
 
     fn report(title: &str, loads: Vec<Load>) -> ReportSummary {
         ReportSummary {
-            title: title.to_owned(),
             loads,
-            ..ReportSummary::default()
+            ..digest(title, Vec::new())
         }
     }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Dependencies between stages: jetwatch's own stages, the time that each took and waited, and the critical path through them.
 //!
+//! Who waits for whom is followed from stage to stage, which ends at the one that limits the pipeline.
+//!
 //! The path is walked backwards from the last result; see `walk`. A stage that fills the path is the one to make
 //! faster; one that is not on it can be as slow as it is.
 
 mod steps;
-mod waits;
 mod walk;
 
 use foldhash::HashMap;
@@ -13,7 +14,7 @@ use jetwatch_telemetry::{Stage, thread_names};
 
 use super::capture::{Capture, ThreadIndex};
 use super::gpu_projection::{Nesting, Projected};
-use super::stages::{DETECTOR_STAGES, Group, TRACK_STAGES, limit_beside};
+use super::stages::{DETECTOR_STAGES, Group, SOURCE_STAGES, TRACK_STAGES, limit_beside};
 use super::summary_stats::share_of;
 use super::table::Table;
 
@@ -216,6 +217,72 @@ impl CriticalPath {
     pub(crate) fn critical_share(&self, stage: Stage) -> f64 {
         let own = self.stage(stage).map_or(0, |times| times.critical_ns);
         own as f64 / (self.critical_ns as f64).max(1.0)
+    }
+
+    /// The stage that `stage` waits for; `None` for the one that limits the pipeline, and where it was not recorded.
+    ///
+    /// A thread that runs the limiting stage is at work there. Another one waits for frames or for room, whichever takes longer.
+    pub(crate) fn waits_for_stage(&self, stage: Stage) -> Option<Stage> {
+        let limit = self.limit();
+        if limit == Some(stage) {
+            return None;
+        }
+        let limit_in = |wanted| limit.filter(|limit| Group::of(*limit) == wanted);
+        match stage {
+            Stage::Input => {
+                let is_limit = limit == Some(Stage::VideoDecode);
+                (is_limit && self.decodes_in_hardware()).then_some(Stage::VideoDecode)
+            }
+            Stage::VideoDecode | Stage::Scale | Stage::Source => {
+                limit_in(Group::Source).or_else(|| self.longest(&[Stage::Input, Stage::Enqueue]))
+            }
+            Stage::Enqueue => limit_in(Group::Detector)
+                .or_else(|| {
+                    limit_in(Group::Track).and_then(|_| self.longest(&[Stage::SendResults]))
+                })
+                .or_else(|| self.longest(&DETECTOR_STAGES)),
+            Stage::Batch => limit_in(Group::Source).or_else(|| self.longest(&SOURCE_STAGES)),
+            Stage::Tensor | Stage::Infer | Stage::Decode => limit_in(Group::Detector)
+                .or_else(|| self.longest(&[Stage::Batch, Stage::SendResults])),
+            Stage::SendResults => limit_in(Group::Track).or_else(|| self.longest(&TRACK_STAGES)),
+            Stage::Track | Stage::Publish => limit_in(Group::Track)
+                .or_else(|| limit_in(Group::Detector))
+                .or_else(|| self.longest(&[Stage::Batch])),
+            Stage::Secondary => Some(Stage::SecondaryWait),
+            Stage::SecondaryWait | Stage::Render => Some(Stage::Track),
+            Stage::VideoDecodeStay
+            | Stage::ScaleStay
+            | Stage::Encode
+            | Stage::GpuCopyIn
+            | Stage::GpuTensor
+            | Stage::GpuNetwork
+            | Stage::GpuCopyOut => None,
+        }
+    }
+
+    /// What a stage waits for, as text.
+    pub(crate) fn waits_for(&self, stage: Stage) -> &'static str {
+        if let Some(waited) = self.waits_for_stage(stage) {
+            return waited.name();
+        }
+        match stage {
+            Stage::Input => match self.input {
+                InputKind::Camera => "the next image of the camera",
+                InputKind::File => "the next image of the file",
+                InputKind::Unknown => "the next image",
+            },
+            _ if self.limit() == Some(stage) => "nothing: it is the limit",
+            Stage::Encode => "the encoder",
+            _ if Group::of(stage) == Group::Detector => "the GPU",
+            _ => "-",
+        }
+    }
+
+    /// The recorded stage with the longest time, by the time of each thread.
+    fn longest(&self, stages: &[Stage]) -> Option<Stage> {
+        let recorded = self.stages.iter().filter(|(own, _)| stages.contains(own));
+        let longest = recorded.max_by(|(_, a), (_, b)| a.share.total_cmp(&b.share));
+        Some(longest?.0)
     }
 
     /// As a table.

@@ -140,10 +140,8 @@ pub(crate) fn project(
 /// Number of projected ranges directly inside of each. Operations of a child are also its parent's, so the parent is projected.
 pub(crate) fn children(nesting: &Nesting, projections: &[Projected]) -> Vec<u32> {
     let mut children = vec![0; projections.len()];
-    for parent in projections
-        .iter()
-        .filter_map(|it| nesting.around(it.range).next())
-    {
+    let parents = projections.iter();
+    for parent in parents.filter_map(|it| nesting.around(it.range).next()) {
         if let Ok(at) = projections.binary_search_by_key(&parent, |it| it.range) {
             children[at] += 1;
         }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::analysis::Analysis;
 use super::series::Series;
-use super::table::{Table, format_cell};
+use super::table::Table;
 
 /// The page for these reports; `compared` are the tables that set them next to each other.
 #[must_use]
@@ -16,8 +16,8 @@ pub fn page(analyses: &[Analysis], compared: &[Table], warnings: &[String]) -> S
             json!({"name": range.name, "cpu": range.cpu_ns, "gpu": range.gpu_ns, "total": range.cpu_total_ns})
         });
         json!({
-            "title": analysis.title,
-            "version": analysis.version,
+            "title": analysis.summary.title,
+            "version": analysis.summary.version,
             "verdict": analysis.verdict,
             "findings": analysis.findings,
             "bars": bars.collect::<Vec<_>>(),
@@ -44,14 +44,7 @@ pub fn page(analyses: &[Analysis], compared: &[Table], warnings: &[String]) -> S
 
 /// A table as the page shows it: texts, and which columns are numbers.
 fn table_json(table: &Table) -> Value {
-    let visible = table.visible_columns();
+    let (visible, rows) = table.shown();
     let heads: Vec<&str> = visible.iter().map(|at| &*table.columns[*at].name).collect();
-    let rows = table.rows.iter().map(|row| {
-        let cells = visible.iter().map(|at| (&row[*at], &table.columns[*at]));
-        cells
-            .map(|(cell, column)| format_cell(cell, column.unit))
-            .collect()
-    });
-    let rows: Vec<Vec<String>> = rows.collect();
     json!({"name": table.name, "title": table.title, "heads": heads, "rows": rows, "more": table.more})
 }

@@ -6,23 +6,13 @@ use std::hash::Hash;
 use foldhash::HashMap;
 
 /// Keys with their numbers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Interner<K> {
     numbers: HashMap<K, u32>,
     /// By number.
     pub(super) keys: Vec<K>,
     /// The last result: equal keys are often consecutive.
     last: Option<(K, u32)>,
-}
-
-impl<K> Default for Interner<K> {
-    fn default() -> Self {
-        Self {
-            numbers: HashMap::default(),
-            keys: Vec::new(),
-            last: None,
-        }
-    }
 }
 
 impl<K: Copy + Eq + Hash> Interner<K> {

@@ -39,10 +39,11 @@ struct Gpu {
 }
 
 /// Kinds of rows, which a reader of the page shows or hides together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum TrackKind {
     /// Ranges of a thread.
+    #[default]
     Ranges,
     /// Ranges of a thread, projected onto the GPU.
     Projected,
@@ -76,14 +77,13 @@ impl Plot {
         let mut labels = Labels::default();
         let mut tracks = thread_tracks(context, &mut labels, from, until);
         tracks.extend(stream_tracks(capture, &mut labels, from, until));
-        let gpus = context.busy.iter().map(|busy| Gpu {
-            title: format!("GPU {} of process {}", busy.device, busy.process),
-            shares: busy
-                .shares((from, until), POINTS)
-                .into_iter()
-                // Four digits are enough for a screen.
-                .map(|share| ((share * 1e4).round() / 1e4) as f32)
-                .collect(),
+        // Four digits are enough for a screen.
+        let rounded = |share: f64| ((share * 1e4).round() / 1e4) as f32;
+        let gpus = context.busy.iter().map(|busy| {
+            let shares = busy.shares((from, until), POINTS).into_iter();
+            let title = format!("GPU {} of process {}", busy.device, busy.process);
+            let shares = shares.map(rounded).collect();
+            Gpu { title, shares }
         });
         let mut plot = Self {
             start: from,
@@ -149,24 +149,6 @@ impl Plot {
 /// What a row of a thread is: thread, kind and depth.
 type RowKey = (u16, TrackKind, usize);
 
-/// Rows by thread, kind and depth.
-struct ThreadRows {
-    least: i64,
-    from: i64,
-    keys: Interner<RowKey>,
-    /// By the number of the key.
-    blocks: Vec<Vec<Block>>,
-}
-
-impl ThreadRows {
-    fn push(&mut self, key: RowKey, start: i64, end: i64, name: u32) {
-        let number = self.keys.number(key) as usize;
-        self.blocks.resize_with(self.keys.keys.len(), Vec::new);
-        let event = (start - self.from, end - self.from, name);
-        push_block(&mut self.blocks[number], event, self.least);
-    }
-}
-
 /// Rows of threads by name: their ranges, the same projected onto the GPU, and their calls. Calls of threads without ranges are
 /// hidden at first.
 fn thread_tracks(
@@ -177,11 +159,14 @@ fn thread_tracks(
 ) -> Vec<Track> {
     let capture = context.capture;
     let nesting = &context.nesting;
-    let mut rows = ThreadRows {
-        least: least((from, until)),
-        from,
-        keys: Interner::default(),
-        blocks: Vec::new(),
+    let least = least((from, until));
+    let mut keys: Interner<RowKey> = Interner::default();
+    // By the number of the key.
+    let mut rows: Vec<Vec<Block>> = Vec::new();
+    let mut push = |key: RowKey, start: i64, end: i64, name: u32| {
+        let number = keys.number(key) as usize;
+        rows.resize_with(keys.keys.len(), Vec::new);
+        push_block(&mut rows[number], (start - from, end - from, name), least);
     };
     let mut projections: Vec<_> = context.projections.iter().collect();
     projections.sort_by_key(|projected| projected.start);
@@ -196,7 +181,7 @@ fn thread_tracks(
         if level < MAX_DEPTH {
             let range = &capture.ranges[at as usize];
             let label = labels.number((range.name, range.source));
-            rows.push((range.thread, kind, level), start, end, label);
+            push((range.thread, kind, level), start, end, label);
         }
     }
     for thread in (0..=u16::MAX).take(capture.threads.len()) {
@@ -207,15 +192,15 @@ fn thread_tracks(
             for call in capture.calls_of(kind, thread) {
                 let (start, end) = (call.start.max(from), call.end.min(until));
                 let label = labels.number((call.name, 0));
-                rows.push((thread, track, 0), start, end, label);
+                push((thread, track, 0), start, end, label);
             }
         }
     }
-    let mut found: Vec<_> = rows.keys.keys.into_iter().zip(rows.blocks).collect();
+    let mut found: Vec<_> = keys.keys.into_iter().zip(rows).collect();
     let title = |thread: u16| capture.thread(thread).title();
     found.sort_by_cached_key(|(key, _)| (title(key.0), *key));
-    let has_ranges = found.iter().map(|((thread, kind, _), _)| (*thread, *kind));
-    let has_ranges: Vec<(u16, TrackKind)> = has_ranges.collect();
+    let of_ranges = found.iter().map(|((thread, kind, _), _)| (*thread, *kind));
+    let of_ranges: Vec<(u16, TrackKind)> = of_ranges.collect();
     let tracks = found.into_iter().map(|((thread, kind, level), blocks)| {
         let what = match kind {
             TrackKind::Projected => " on GPU",
@@ -228,7 +213,7 @@ fn thread_tracks(
         Track {
             title: format!("{}{what}{depth}", title(thread)),
             kind,
-            hidden: !has_ranges.contains(&(thread, TrackKind::Ranges)),
+            hidden: !of_ranges.contains(&(thread, TrackKind::Ranges)),
             blocks,
         }
     });

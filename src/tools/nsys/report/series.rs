@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use jetwatch_platform::Occupancy;
 
+use super::interner::position_or_push;
 use super::metrics::NetworkNotes;
 use super::run_tables::{MS, networks};
 use super::summary::ReportSummary;
@@ -43,9 +44,8 @@ impl Series {
         let steps = document["ablation"]["steps"].as_array();
         let streams = document["streams"]["trials"].as_array();
         let points = document["points"].as_array();
-        let machine = document["machine"]["name"].as_str().map(str::to_owned);
         let mut series = Self {
-            machine,
+            machine: document["machine"]["name"].as_str().map(str::to_owned),
             ..Self::default()
         };
         if let Some(steps) = steps {
@@ -154,11 +154,8 @@ impl Series {
         let mut detectors: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for point in points {
             for run in list(&point["runs"]) {
-                let names = run["detector"]
-                    .as_str()
-                    .map(|own| detectors.entry(own).or_default());
-                if let Some(names) = names.filter(|names| !names.contains(&point_name(point))) {
-                    names.push(point_name(point));
+                if let Some(detector) = run["detector"].as_str() {
+                    position_or_push(detectors.entry(detector).or_default(), point_name(point));
                 }
             }
         }
@@ -174,10 +171,9 @@ impl Series {
     /// The secondary networks of each point.
     fn read_secondary(&mut self, points: &[Value]) {
         let rows = points.iter().flat_map(|point| {
-            let networks: Vec<NetworkNotes> =
-                Vec::deserialize(&point["secondary"]).unwrap_or_default();
-            let named = networks.into_iter();
-            named.map(|network| (point_name(point).to_owned(), network))
+            let networks = Vec::<NetworkNotes>::deserialize(&point["secondary"]);
+            let networks = networks.unwrap_or_default().into_iter();
+            networks.map(|network| (point_name(point).to_owned(), network))
         });
         let rows: Vec<(String, NetworkNotes)> = rows.collect();
         if !rows.is_empty() {
@@ -387,9 +383,7 @@ pub fn side_by_side(series: &[(&str, &Series)]) -> Table {
     let machines: Vec<&str> = machines.collect();
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in series.iter().flat_map(|(_, series)| &series.points) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
+        position_or_push(&mut names, name.as_str());
     }
     let fps = |at: usize, name: &str| {
         let found = series[at].1.points.iter().find(|(own, _)| own == name);

@@ -24,9 +24,9 @@ use super::tables::{AnalysisContext, kernels};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReportSummary {
     /// Title of the report.
-    pub(crate) title: String,
+    pub title: String,
     /// Program and version that wrote it.
-    pub(crate) version: String,
+    pub version: String,
     /// Length in ns, if known.
     pub(crate) span_ns: Option<i64>,
     /// Share of the time in which its GPU was busy, 0 to 1.
@@ -151,6 +151,15 @@ impl ReportSummary {
             ranges,
             workload: workload(capture),
             rules: findings.iter().map(|finding| finding.rule).collect(),
+        }
+    }
+
+    /// Adds what `stats`, the statistics next to the report, say: what its series varies, its configuration, and the CPU time of
+    /// a frame.
+    pub(crate) fn add_profile_notes(&mut self, stats: &Value) {
+        self.workload.add_notes(&stats[PROFILE_KEY]);
+        if let Some(throughput) = &mut self.throughput {
+            throughput.add_notes(stats);
         }
     }
 
@@ -338,6 +347,14 @@ impl Throughput {
         })
     }
 
+    /// Adds the CPU time of a frame, the latency, and who used the CPU.
+    pub(super) fn add_notes(&mut self, notes: &Value) {
+        let cpu_ms = notes["cpu_ms_per_frame"].as_f64();
+        self.cpu_ns = cpu_ms.map(|ms| ms * 1e6);
+        self.latency = Deserialize::deserialize(&notes["latency"]).unwrap_or_default();
+        self.occupancy = Deserialize::deserialize(&notes["occupancy"]).unwrap_or_default();
+    }
+
     /// Who took the CPU, where other programs disturbed the run.
     pub(crate) fn disturbance(&self) -> Option<&Occupancy> {
         self.occupancy.as_ref().filter(|found| found.is_disturbed())
@@ -361,17 +378,6 @@ pub(crate) fn noted_run(path: &Path) -> Option<Value> {
     serde_json::from_slice(&bytes).ok()
 }
 
-impl ReportSummary {
-    /// Adds what `stats`, the statistics next to the report, say: what its series varies, its configuration, and the CPU time of
-    /// a frame.
-    pub(crate) fn add_profile_notes(&mut self, stats: &Value) {
-        self.workload.add_notes(&stats[PROFILE_KEY]);
-        if let Some(throughput) = &mut self.throughput {
-            throughput.add_notes(stats);
-        }
-    }
-}
-
 impl Workload {
     /// Adds the configuration, and what its series varies.
     pub(super) fn add_notes(&mut self, notes: &Value) {
@@ -386,16 +392,6 @@ impl Workload {
         self.varied = varied
             .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
             .collect();
-    }
-}
-
-impl Throughput {
-    /// Adds the CPU time of a frame, the latency, and who used the CPU.
-    pub(super) fn add_notes(&mut self, notes: &Value) {
-        let cpu_ms = notes["cpu_ms_per_frame"].as_f64();
-        self.cpu_ns = cpu_ms.map(|ms| ms * 1e6);
-        self.latency = Deserialize::deserialize(&notes["latency"]).unwrap_or_default();
-        self.occupancy = Deserialize::deserialize(&notes["occupancy"]).unwrap_or_default();
     }
 }
 

@@ -30,10 +30,8 @@ impl SummaryStats {
         let (min, max) = (*values.iter().min()?, *values.iter().max()?);
         let (total, count) = (values.iter().sum::<i64>(), values.len());
         let mean = total as f64 / count as f64;
-        let squares: f64 = values
-            .iter()
-            .map(|value| (*value as f64 - mean).powi(2))
-            .sum();
+        let squares = values.iter().map(|value| (*value as f64 - mean).powi(2));
+        let squares: f64 = squares.sum();
         let deviation = match count {
             1 => 0.0,
             count => (squares / (count - 1) as f64).sqrt(),
@@ -81,29 +79,24 @@ pub(crate) fn group_by_key<K: Hash + Eq + Clone, T>(
         });
         counts[number] += 1;
     }
-    let mut next: Vec<usize> = counts
-        .iter()
-        .scan(0, |end, count| {
-            let start = *end;
-            *end += count;
-            Some(start)
-        })
-        .collect();
-    let mut values = vec![0; counts.iter().sum()];
+    let mut end = 0;
+    let starts = counts.iter().map(|count| {
+        end += count;
+        end - count
+    });
+    let mut next: Vec<usize> = starts.collect();
+    let mut values = vec![0; end];
     for (key, value) in rows {
         let place = &mut next[numbers[&key]];
         values[*place] = value;
         *place += 1;
     }
     let mut rest = values.as_mut_slice();
-    keys.into_iter()
-        .zip(counts)
-        .map(|(key, count)| {
-            let (own, others) = std::mem::take(&mut rest).split_at_mut(count);
-            rest = others;
-            (key, make(own))
-        })
-        .collect()
+    let made = keys.into_iter().zip(counts).map(|(key, count)| {
+        let own = rest.split_off_mut(..count).unwrap_or_default();
+        (key, make(own))
+    });
+    made.collect()
 }
 
 #[cfg(test)]

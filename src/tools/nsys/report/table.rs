@@ -161,9 +161,16 @@ impl Table {
         self.rows.truncate(max);
     }
 
-    /// The columns that people are shown: without those of which nothing is known in any row.
-    #[must_use]
-    pub fn visible_columns(&self) -> Vec<usize> {
+    /// What people are shown: columns of which something is known in a row, and the texts of their cells by row.
+    pub(super) fn shown(&self) -> (Vec<usize>, Vec<Vec<String>>) {
+        let visible = self.visible_columns();
+        let text = |row: &[Value], at: usize| format_cell(&row[at], self.columns[at].unit);
+        let texts = |row: &Vec<Value>| visible.iter().map(|at| text(row, *at)).collect();
+        let rows = self.rows.iter().map(texts).collect();
+        (visible, rows)
+    }
+
+    fn visible_columns(&self) -> Vec<usize> {
         let is_known = |at: &usize| {
             let mut rows = self.rows.iter();
             self.rows.is_empty() || rows.any(|row| !row[*at].is_null())
@@ -175,7 +182,7 @@ impl Table {
     /// value are left out.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let visible = self.visible_columns();
+        let (visible, rows) = self.shown();
         let columns = visible.iter().map(|at| {
             let is_text = self.rows.iter().any(|row| row[*at].is_string());
             let align = if is_text { Align::Left } else { Align::Right };
@@ -183,10 +190,7 @@ impl Table {
         });
         let columns: Vec<(&str, Align)> = columns.collect();
         let mut table = TextTable::new(&columns).indented(2);
-        for row in &self.rows {
-            let cells = visible.iter().map(|at| (&row[*at], &self.columns[*at]));
-            table.push(cells.map(|(cell, column)| format_cell(cell, column.unit)));
-        }
+        rows.into_iter().for_each(|row| table.push(row));
         let mut text = format!("{}\n{table}\n", self.title);
         if self.rows.is_empty() {
             text.push_str("  nothing\n");
@@ -249,8 +253,7 @@ fn format_exact(cell: &Value, unit: Unit) -> String {
 }
 
 /// As text for people.
-#[must_use]
-pub fn format_cell(cell: &Value, unit: Unit) -> String {
+fn format_cell(cell: &Value, unit: Unit) -> String {
     let number = match (cell, cell.as_f64()) {
         (Value::String(text), _) => return text.clone(),
         (_, None) => return "-".to_owned(),
@@ -260,18 +263,13 @@ pub fn format_cell(cell: &Value, unit: Unit) -> String {
     match unit {
         Unit::Unitless => one_digit(number),
         Unit::Percent => format!("{} %", one_digit(number)),
-        Unit::Ns => time(number),
+        Unit::Ns => scaled(number, &[("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)]),
         Unit::Joules => scaled(number * 1e3, &[("mJ", 1.0), ("J", 1e3), ("kJ", 1e6)]),
         Unit::Bytes => scaled(number, &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)]),
     }
 }
 
-/// A time in ns with a fitting unit.
-#[must_use]
-pub fn time(ns: f64) -> String {
-    scaled(ns, &[("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)])
-}
-
+/// With the largest unit that fits.
 fn scaled(number: f64, units: &[(&str, f64)]) -> String {
     let mut units_down = units.iter().rev();
     match units_down.find(|(_, factor)| number.abs() >= *factor) {

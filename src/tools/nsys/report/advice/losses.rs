@@ -72,13 +72,8 @@ const fn lost(
     advice: &'static str,
     keys: &'static str,
 ) -> Rule {
-    rule(
-        name,
-        &[],
-        advice,
-        keys,
-        Cause::Lost(OutputLoss { threads, text }),
-    )
+    let cause = Cause::Lost(OutputLoss { threads, text });
+    rule(name, &[], advice, keys, cause)
 }
 
 /// Threads that publish to MQTT brokers.

@@ -116,11 +116,11 @@ fn configurations(digests: &[ReportSummary]) -> Option<String> {
 }
 
 fn listed(names: &BTreeSet<String>) -> String {
-    if names.is_empty() {
-        return "none".to_owned();
-    }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    names.join(", ")
+    match names.as_slice() {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    }
 }
 
 #[cfg(test)]

@@ -48,11 +48,10 @@ impl<'a> Steps<'a> {
             }
         }
         threads.retain(|steps| !steps.is_empty());
-        let warmup_ns = 0;
         let mut steps = Self {
             capture,
             threads,
-            warmup_ns,
+            warmup_ns: 0,
         };
         steps.leave_out_warmup();
         steps
@@ -83,9 +82,8 @@ impl<'a> Steps<'a> {
     pub(super) fn span(&self) -> Option<(i64, i64)> {
         let threads = self.threads.iter();
         let steps = threads.flat_map(|thread| self.of_thread(thread));
-        steps
-            .map(|step| (step.start, step.end))
-            .reduce(|(from, until), (start, end)| (from.min(start), until.max(end)))
+        let times = steps.map(|step| (step.start, step.end));
+        times.reduce(|(from, until), (start, end)| (from.min(start), until.max(end)))
     }
 
     /// The step at a place.

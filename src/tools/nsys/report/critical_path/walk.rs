@@ -110,9 +110,9 @@ impl<'a> Walk<'a> {
 
     /// Adds the path that ends with the last step of the given stages; returns its parts, the latest first.
     pub(super) fn walk_back_from_last(mut self, stages: &'static [Stage]) -> Vec<Segment> {
-        let last = self.steps.places(stages);
-        let last = last.map(|(step, place)| (step.end, place));
-        let Some((mut cursor, mut place)) = last.max() else {
+        let ends = self.steps.places(stages);
+        let ends = ends.map(|(step, place)| (step.end, place));
+        let Some((mut cursor, mut place)) = ends.max() else {
             return self.segments;
         };
         // Each step is met a few times at most; more means that the times contradict each other.

@@ -43,12 +43,13 @@ impl CaptureMetrics {
         }
         let source_ms = run_ms * sources as f64;
         let at_work = |stage| total(stage) / source_ms;
-        let of_source = [Stage::VideoDecode, Stage::Scale, Stage::Source];
-        let of_source: f64 = of_source
-            .into_iter()
-            .chain([Stage::Enqueue])
-            .map(at_work)
-            .sum();
+        let of_source = [
+            Stage::VideoDecode,
+            Stage::Scale,
+            Stage::Source,
+            Stage::Enqueue,
+        ];
+        let of_source: f64 = of_source.map(at_work).iter().sum();
         let share = |stage| match Group::of(stage) {
             _ if stage == Stage::Input => (1.0 - of_source).max(0.0),
             Group::Source => at_work(stage),
@@ -98,20 +99,15 @@ impl CaptureMetrics {
             _ => share(stage),
         };
         let beside = limit_beside(limit, of_thread);
-        self.limit = match beside {
+        let limit = match beside {
             Some(stages) => longest(stages).map(|stage| {
                 let all: f64 = stages.iter().map(|stage| of_thread(*stage)).sum();
-                Limit::of_run(stage, all.min(1.0))
+                (stage, all.min(1.0))
             }),
-            None => limit.map(|stage| Limit::of_run(stage, share(stage))),
+            None => limit.map(|stage| (stage, share(stage))),
         };
-    }
-}
-
-impl Limit {
-    fn of_run(stage: Stage, share: f64) -> Self {
         let path = None;
-        Self { stage, share, path }
+        self.limit = limit.map(|(stage, share)| Limit { stage, share, path });
     }
 }
 

@@ -68,15 +68,13 @@ impl AnalysisContext<'_> {
     fn texts(&self, ids: &[i64]) -> Result<HashMap<i64, String>> {
         let broken = |cause| self.export.database_error(cause);
         let connection = self.export.connect()?;
-        let mut statement = connection
-            .prepare("SELECT value FROM StringIds WHERE id = ?1")
-            .map_err(broken)?;
-        let mut texts = HashMap::new();
-        for id in ids {
+        let statement = connection.prepare("SELECT value FROM StringIds WHERE id = ?1");
+        let mut statement = statement.map_err(broken)?;
+        let texts = ids.iter().map(|id| {
             let found: Option<String> = statement.query_row([id], |row| row.get(0)).ok();
-            texts.insert(*id, found.unwrap_or_else(|| "unknown".to_owned()));
-        }
-        Ok(texts)
+            (*id, found.unwrap_or_else(|| "unknown".to_owned()))
+        });
+        Ok(texts.collect())
     }
 
     /// The name of a thread by nsys's number: that of the capture, else that of the operating system.

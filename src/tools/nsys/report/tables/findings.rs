@@ -12,10 +12,11 @@ use super::AnalysisContext;
 
 /// Whether the name is one of a function of CUDA with this stem, of the runtime (`cuda…`) or of the driver (`cu…`).
 fn is_function(name: &str, stem: &str) -> bool {
-    let mut functions = ["cuda", "cu"]
-        .iter()
-        .filter_map(|family| name.strip_prefix(family));
-    functions.any(|rest| rest.starts_with(stem))
+    let rests = ["cuda", "cu"].map(|family| name.strip_prefix(family));
+    rests
+        .into_iter()
+        .flatten()
+        .any(|rest| rest.starts_with(stem))
 }
 
 /// Whether a call waits until the GPU has finished all submitted work.

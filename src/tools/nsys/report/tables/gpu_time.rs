@@ -36,12 +36,11 @@ impl BusyTimes {
     /// Share of the time in which it was busy, in `parts` equal parts from `from` to `until`, each 0 to 1.
     pub(crate) fn shares(&self, (from, until): (i64, i64), parts: usize) -> Vec<f64> {
         let width = (until - from) as f64 / parts as f64;
-        (0..parts)
-            .map(|part| {
-                let [start, end] = [part, part + 1].map(|edge| from + (width * edge as f64) as i64);
-                self.within(start, end) as f64 / ((end - start) as f64).max(1.0)
-            })
-            .collect()
+        let share = |part| {
+            let [start, end] = [part, part + 1].map(|edge| from + (width * edge as f64) as i64);
+            self.within(start, end) as f64 / ((end - start) as f64).max(1.0)
+        };
+        (0..parts).map(share).collect()
     }
 }
 

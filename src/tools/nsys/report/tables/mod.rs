@@ -4,10 +4,8 @@
 mod cuda;
 mod findings;
 mod gpu_time;
-mod kernels;
 mod pace;
 mod path_calls;
-mod projected;
 mod ranges;
 
 use std::cell::{OnceCell, RefCell};
@@ -90,6 +88,8 @@ type Need = &'static [&'static TableShape];
 pub(crate) struct Recipe {
     /// Name of the table.
     pub name: &'static str,
+    /// Whether it is printed where no tables are requested.
+    pub is_default: bool,
     /// Title; empty where it depends on the capture.
     pub title: &'static str,
     /// Description for the help text.
@@ -142,38 +142,38 @@ const OPERATIONS: Need = &[&KERNELS, &COPIES, &SETS, &GRAPHS];
 /// All tables, in the order in which they are printed.
 #[rustfmt::skip]
 pub(crate) const TABLES: &[Recipe] = &[
-    Recipe { name: VERDICT, title: "Verdict", description: "what the numbers mean, and the keys to change", needs: &[], make: Make::Verdict },
-    Recipe { name: "stages", title: "", description: "jetwatch's stages: time, waiting, what they wait for, and the critical path", needs: &[&[&NVTX]], make: Make::OfCapture(|context| context.critical_path.table()) },
-    Recipe { name: "critical_path_calls", title: "The critical path by calls of CUDA and of the operating system's libraries", description: "The critical path by calls of CUDA and of the operating system's libraries", needs: &[&[&WAITS, &CALLS], &[&NVTX]], make: Make::OfCapture(path_calls::sum) },
-    Recipe { name: "nvtx_sum", title: "NVTX ranges", description: "NVTX ranges by name and style", needs: &[&[&NVTX]], make: Make::OfCapture(ranges::sum) },
-    Recipe { name: "nvtx_pushpop_sum", title: "NVTX push/pop ranges", description: "NVTX push/pop ranges by name", needs: &[&[&NVTX]], make: Make::OfCapture(|context| ranges::by_style(context, |style| style == Style::PushPop)) },
-    Recipe { name: "nvtx_startend_sum", title: "NVTX start/end ranges", description: "NVTX start/end ranges by name", needs: &[&[&NVTX]], make: Make::OfCapture(|context| ranges::by_style(context, |style| style != Style::PushPop)) },
-    Recipe { name: "nvtx_pace", title: "From start to start of NVTX ranges", description: "From start to start of each range's instances on each thread", needs: &[&[&NVTX]], make: Make::OfCapture(ranges::pace) },
-    Recipe { name: "nvtx_source_sum", title: "NVTX ranges by source", description: "NVTX ranges by source and name", needs: &[&[&NVTX]], make: Make::OfCapture(ranges::by_source) },
-    Recipe { name: "nvtx_gpu_proj_sum", title: "NVTX ranges projected onto the GPU", description: "NVTX ranges projected onto the GPU, by name", needs: &[&[&CALLS], &[&NVTX], OPERATIONS], make: Make::OfCapture(projected::sum) },
-    Recipe { name: "nvtx_gpu_proj_trace", title: "NVTX ranges projected onto the GPU, each", description: "NVTX ranges projected onto the GPU, each", needs: &[&[&CALLS], &[&NVTX], OPERATIONS], make: Make::OfCapture(projected::trace) },
-    Recipe { name: "nvtx_gpu_proj_pace", title: "From start to start of NVTX ranges projected onto the GPU", description: "From start to start of each projected range's instances on each thread", needs: &[&[&CALLS], &[&NVTX], OPERATIONS], make: Make::OfCapture(projected::pace) },
-    Recipe { name: "cuda_api_sum", title: "Calls of CUDA", description: "Calls of CUDA by function", needs: &[&[&CALLS]], make: Make::OfCapture(cuda::api_sum) },
-    Recipe { name: "cuda_gpu_kern_sum", title: "Kernels", description: "Kernels by name", needs: &[&[&KERNELS]], make: Make::OfCapture(cuda::kernel_sum) },
-    Recipe { name: "cuda_gpu_kern_gb_sum", title: "Kernels by grid and block", description: "Kernels by name, grid and block", needs: &[&[&KERNELS]], make: Make::OfCapture(cuda::kernel_grid_sum) },
-    Recipe { name: "cuda_gpu_kern_hist", title: "Histogram of kernel times", description: "Histogram of the times of each kernel", needs: &[&[&KERNELS]], make: Make::OfCapture(kernels::histogram) },
-    Recipe { name: "cuda_gpu_kern_pace", title: "From start to start of kernels", description: "From start to start of each kernel's instances", needs: &[&[&KERNELS]], make: Make::OfCapture(kernels::pace) },
-    Recipe { name: "ncu_command", title: "", description: "The command that measures the slowest kernel with Nsight Compute", needs: &[&[&KERNELS]], make: Make::OfCapture(kernels::ncu_command) },
-    Recipe { name: "cuda_gpu_mem_time_sum", title: "Copies and memory sets by time", description: "Copies and memory sets by time", needs: &[&[&COPIES, &SETS]], make: Make::OfCapture(cuda::memory_time_sum) },
-    Recipe { name: "cuda_gpu_mem_size_sum", title: "Copies and memory sets by size", description: "Copies and memory sets by size", needs: &[&[&COPIES, &SETS]], make: Make::OfCapture(cuda::memory_size_sum) },
-    Recipe { name: "cuda_api_sync", title: "Calls that wait until the GPU is done", description: "Calls that wait until the GPU is done, the longest first", needs: &[&[&CALLS]], make: Make::OfCapture(findings::api_sync) },
-    Recipe { name: "cuda_memcpy_async", title: "Asynchronous copies of pageable memory, which wait", description: "Asynchronous copies that wait, since their memory is pageable", needs: &[&[&COPIES], &[&CALLS]], make: Make::OfCapture(|context| findings::copies(context, is_pageable_async)) },
-    Recipe { name: "cuda_memcpy_sync", title: "Synchronous copies", description: "Synchronous copies", needs: &[&[&COPIES], &[&CALLS]], make: Make::OfCapture(|context| findings::copies(context, is_sync_copy)) },
-    Recipe { name: "cuda_memset_sync", title: "Synchronous memory sets", description: "Synchronous memory sets of pinned or managed memory", needs: &[&[&SETS], &[&CALLS]], make: Make::OfCapture(findings::sets_sync) },
-    Recipe { name: "gpu_gaps", title: "Idle times of a GPU", description: "Idle times of a GPU, the longest first", needs: &[OPERATIONS], make: Make::OfCapture(gpu_time::gaps) },
-    Recipe { name: "gpu_time_util", title: "Share of the time in which a GPU was busy", description: "Share of the time in which a GPU was busy, in 30 parts of the capture", needs: &[OPERATIONS], make: Make::OfCapture(gpu_time::utilization) },
-    Recipe { name: "osrt_sum", title: "Calls of the operating system's libraries", description: "Calls of the operating system's libraries by function", needs: &[&[&WAITS]], make: Make::OfCapture(ranges::waits) },
-    Recipe { name: "osrt_waits", title: "Waits of each thread in the operating system's libraries, as shares of the capture", description: "Waits in the operating system's libraries by thread and function", needs: &[&[&WAITS]], make: Make::OfCapture(ranges::waits_by_thread) },
-    Recipe { name: "cpu_cores", title: "CPU cores: time with a traced thread", description: "CPU cores: time with a traced thread, and idle time", needs: &[&[&SCHEDULING]], make: Make::OfExport(|data| Ok(scheduling::cores(data.schedule()?))) },
-    Recipe { name: "cpu_threads", title: "Threads: time on a CPU core and off it", description: "Threads: time on a CPU core, and time off it", needs: &[&[&SCHEDULING]], make: Make::OfExport(|data| Ok(scheduling::threads(data.schedule()?, data.rows))) },
-    Recipe { name: "cpu_functions", title: "Hot functions, as shares of the samples of their threads", description: "Hot functions of call stack samples, by group of threads: self and total time", needs: &[&[&SAMPLES], &[&SAMPLE_FRAMES]], make: Make::OfExport(samples::functions) },
-    Recipe { name: "gpu_metric_util_sum", title: "Metrics of GPUs", description: "Metrics that a GPU sampled: mean, minimum, maximum", needs: &[&[&GPU_METRICS], &[&GPU_METRIC_NAMES]], make: Make::OfExport(|data| gpu_metrics::table(data, None)) },
-    Recipe { name: "gpu_metric_util", title: "Metrics of GPUs in parts of the capture", description: "The same in 30 parts of the capture", needs: &[&[&GPU_METRICS], &[&GPU_METRIC_NAMES]], make: Make::OfExport(gpu_metrics::course) },
+    Recipe { name: VERDICT, is_default: true, title: "Verdict", description: "what the numbers mean, and the keys to change", needs: &[], make: Make::Verdict },
+    Recipe { name: "stages", is_default: true, title: "", description: "jetwatch's stages: time, waiting, what they wait for, and the critical path", needs: &[&[&NVTX]], make: Make::OfCapture(|context| context.critical_path.table()) },
+    Recipe { name: "critical_path_calls", is_default: true, title: "The critical path by calls of CUDA and of the operating system's libraries", description: "The critical path by calls of CUDA and of the operating system's libraries", needs: &[&[&WAITS, &CALLS], &[&NVTX]], make: Make::OfCapture(path_calls::sum) },
+    Recipe { name: "nvtx_sum", is_default: true, title: "NVTX ranges", description: "NVTX ranges by name and style", needs: &[&[&NVTX]], make: Make::OfCapture(ranges::sum) },
+    Recipe { name: "nvtx_pushpop_sum", is_default: false, title: "NVTX push/pop ranges", description: "NVTX push/pop ranges by name", needs: &[&[&NVTX]], make: Make::OfCapture(|context| ranges::by_style(context, |style| style == Style::PushPop)) },
+    Recipe { name: "nvtx_startend_sum", is_default: false, title: "NVTX start/end ranges", description: "NVTX start/end ranges by name", needs: &[&[&NVTX]], make: Make::OfCapture(|context| ranges::by_style(context, |style| style != Style::PushPop)) },
+    Recipe { name: "nvtx_pace", is_default: false, title: "From start to start of NVTX ranges", description: "From start to start of each range's instances on each thread", needs: &[&[&NVTX]], make: Make::OfCapture(ranges::pace) },
+    Recipe { name: "nvtx_source_sum", is_default: false, title: "NVTX ranges by source", description: "NVTX ranges by source and name", needs: &[&[&NVTX]], make: Make::OfCapture(ranges::by_source) },
+    Recipe { name: "nvtx_gpu_proj_sum", is_default: true, title: "NVTX ranges projected onto the GPU", description: "NVTX ranges projected onto the GPU, by name", needs: &[&[&CALLS], &[&NVTX], OPERATIONS], make: Make::OfCapture(ranges::projected_sum) },
+    Recipe { name: "nvtx_gpu_proj_trace", is_default: false, title: "NVTX ranges projected onto the GPU, each", description: "NVTX ranges projected onto the GPU, each", needs: &[&[&CALLS], &[&NVTX], OPERATIONS], make: Make::OfCapture(ranges::projected_trace) },
+    Recipe { name: "nvtx_gpu_proj_pace", is_default: false, title: "From start to start of NVTX ranges projected onto the GPU", description: "From start to start of each projected range's instances on each thread", needs: &[&[&CALLS], &[&NVTX], OPERATIONS], make: Make::OfCapture(ranges::projected_pace) },
+    Recipe { name: "cuda_api_sum", is_default: true, title: "Calls of CUDA", description: "Calls of CUDA by function", needs: &[&[&CALLS]], make: Make::OfCapture(cuda::api_sum) },
+    Recipe { name: "cuda_gpu_kern_sum", is_default: true, title: "Kernels", description: "Kernels by name", needs: &[&[&KERNELS]], make: Make::OfCapture(cuda::kernel_sum) },
+    Recipe { name: "cuda_gpu_kern_gb_sum", is_default: false, title: "Kernels by grid and block", description: "Kernels by name, grid and block", needs: &[&[&KERNELS]], make: Make::OfCapture(cuda::kernel_grid_sum) },
+    Recipe { name: "cuda_gpu_kern_hist", is_default: false, title: "Histogram of kernel times", description: "Histogram of the times of each kernel", needs: &[&[&KERNELS]], make: Make::OfCapture(cuda::histogram) },
+    Recipe { name: "cuda_gpu_kern_pace", is_default: false, title: "From start to start of kernels", description: "From start to start of each kernel's instances", needs: &[&[&KERNELS]], make: Make::OfCapture(cuda::pace) },
+    Recipe { name: "ncu_command", is_default: true, title: "", description: "The command that measures the slowest kernel with Nsight Compute", needs: &[&[&KERNELS]], make: Make::OfCapture(cuda::ncu_command) },
+    Recipe { name: "cuda_gpu_mem_time_sum", is_default: true, title: "Copies and memory sets by time", description: "Copies and memory sets by time", needs: &[&[&COPIES, &SETS]], make: Make::OfCapture(cuda::memory_time_sum) },
+    Recipe { name: "cuda_gpu_mem_size_sum", is_default: false, title: "Copies and memory sets by size", description: "Copies and memory sets by size", needs: &[&[&COPIES, &SETS]], make: Make::OfCapture(cuda::memory_size_sum) },
+    Recipe { name: "cuda_api_sync", is_default: false, title: "Calls that wait until the GPU is done", description: "Calls that wait until the GPU is done, the longest first", needs: &[&[&CALLS]], make: Make::OfCapture(findings::api_sync) },
+    Recipe { name: "cuda_memcpy_async", is_default: false, title: "Asynchronous copies of pageable memory, which wait", description: "Asynchronous copies that wait, since their memory is pageable", needs: &[&[&COPIES], &[&CALLS]], make: Make::OfCapture(|context| findings::copies(context, is_pageable_async)) },
+    Recipe { name: "cuda_memcpy_sync", is_default: false, title: "Synchronous copies", description: "Synchronous copies", needs: &[&[&COPIES], &[&CALLS]], make: Make::OfCapture(|context| findings::copies(context, is_sync_copy)) },
+    Recipe { name: "cuda_memset_sync", is_default: false, title: "Synchronous memory sets", description: "Synchronous memory sets of pinned or managed memory", needs: &[&[&SETS], &[&CALLS]], make: Make::OfCapture(findings::sets_sync) },
+    Recipe { name: "gpu_gaps", is_default: false, title: "Idle times of a GPU", description: "Idle times of a GPU, the longest first", needs: &[OPERATIONS], make: Make::OfCapture(gpu_time::gaps) },
+    Recipe { name: "gpu_time_util", is_default: false, title: "Share of the time in which a GPU was busy", description: "Share of the time in which a GPU was busy, in 30 parts of the capture", needs: &[OPERATIONS], make: Make::OfCapture(gpu_time::utilization) },
+    Recipe { name: "osrt_sum", is_default: false, title: "Calls of the operating system's libraries", description: "Calls of the operating system's libraries by function", needs: &[&[&WAITS]], make: Make::OfCapture(ranges::waits) },
+    Recipe { name: "osrt_waits", is_default: false, title: "Waits of each thread in the operating system's libraries, as shares of the capture", description: "Waits in the operating system's libraries by thread and function", needs: &[&[&WAITS]], make: Make::OfCapture(ranges::waits_by_thread) },
+    Recipe { name: "cpu_cores", is_default: false, title: "CPU cores: time with a traced thread", description: "CPU cores: time with a traced thread, and idle time", needs: &[&[&SCHEDULING]], make: Make::OfExport(|data| Ok(scheduling::cores(data.schedule()?))) },
+    Recipe { name: "cpu_threads", is_default: false, title: "Threads: time on a CPU core and off it", description: "Threads: time on a CPU core, and time off it", needs: &[&[&SCHEDULING]], make: Make::OfExport(|data| Ok(scheduling::threads(data.schedule()?, data.rows))) },
+    Recipe { name: "cpu_functions", is_default: false, title: "Hot functions, as shares of the samples of their threads", description: "Hot functions of call stack samples, by group of threads: self and total time", needs: &[&[&SAMPLES], &[&SAMPLE_FRAMES]], make: Make::OfExport(samples::functions) },
+    Recipe { name: "gpu_metric_util_sum", is_default: false, title: "Metrics of GPUs", description: "Metrics that a GPU sampled: mean, minimum, maximum", needs: &[&[&GPU_METRICS], &[&GPU_METRIC_NAMES]], make: Make::OfExport(|data| gpu_metrics::table(data, None)) },
+    Recipe { name: "gpu_metric_util", is_default: false, title: "Metrics of GPUs in parts of the capture", description: "The same in 30 parts of the capture", needs: &[&[&GPU_METRICS], &[&GPU_METRIC_NAMES]], make: Make::OfExport(gpu_metrics::course) },
 ];
 
 /// What was summed by key, with the sum of all.
