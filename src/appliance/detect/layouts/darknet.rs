@@ -288,41 +288,11 @@ fn decoder(network: &NetworkShape<'_>) -> Result<Dense, Mismatch> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decoders::DecodeDiagnostics;
-    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
+
+    use crate::decoders::fixture::{DecoderFixture, check_refused};
     use jetwatch_types::Size;
 
     const INPUT: Size = Size::new(100, 200);
-
-    fn fixture(boxes: &[[f32; 4]], scores: &[[f32; 2]]) -> DecoderFixture<Dense> {
-        let axes = vec![vec![boxes.len(), 1, 4], vec![scores.len(), 2]];
-        let mut fixture =
-            DecoderFixture::new(axes, |shapes| decoder(&NetworkShape::new(INPUT, 2, shapes)));
-        fixture.floats = vec![boxes.concat(), scores.concat()];
-        fixture
-    }
-
-    #[test]
-    fn darknet_corners_are_relative_to_input() {
-        let boxes = [[0.5, 0.25, 1.0, 0.5], [f32::NAN; 4], [-0.5, 0.0, 0.5, 1.5]];
-        let fixture = fixture(&boxes, &[[0.1, 0.25], [0.24, 0.24], [1.03, 0.9]]);
-        let wanted = [
-            candidate(0, 1, 0.25, [50.0, 50.0, 100.0, 100.0]),
-            candidate(2, 0, 1.0, [-50.0, 0.0, 50.0, 300.0]),
-        ];
-        let found = fixture.decode(0.25);
-        assert_eq!(found, (wanted.to_vec(), DecodeDiagnostics::default()));
-        let of_a = fixture.decode_with_labels(0.25, &["a", "b"], &["a"]).0;
-        assert_eq!(of_a, wanted[1..], "the other class is filtered");
-    }
-
-    #[test]
-    fn invalid_numbers_are_reported_with_their_index() {
-        let mut fixture = fixture(&[[0.1, 0.2, 0.3, 0.4]; 3], &[[0.9, 0.1]; 3]);
-        let edges = (4..8).map(|index| (BOXES, index));
-        fixture.check_non_finite(0.25, edges.chain([(SCORES, 4), (SCORES, 5)]));
-        fixture.check_beyond_one(0.25, &[(SCORES, 3, 7.0)]);
-    }
 
     #[test]
     fn other_shapes_are_rejected_with_expected_shape() {

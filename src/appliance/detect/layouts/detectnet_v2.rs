@@ -188,74 +188,12 @@ impl OutputDecoder for DetectNetV2 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decoders::DecodeDiagnostics;
-    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
+
+    use crate::decoders::fixture::check_refused;
     use jetwatch_types::Size;
 
     /// A grid of 4 × 2 cells of stride 16.
     const INPUT: Size = Size::new(64, 32);
-
-    fn fixture(parameters: &DetectNetParameters) -> DecoderFixture<DetectNetV2> {
-        DecoderFixture::new(vec![vec![2, 2, 4], vec![8, 2, 4]], |shapes| {
-            DetectNetV2::new(parameters, &NetworkShape::new(INPUT, 2, shapes))
-        })
-    }
-
-    impl DecoderFixture<DetectNetV2> {
-        fn set(&mut self, class: usize, cell: usize, score: f32, sides: [f32; 4]) {
-            self.put(0, class * 8 + cell, 1, &[score]);
-            self.put(1, 4 * class * 8 + cell, 8, &sides);
-        }
-    }
-
-    #[test]
-    fn each_class_of_a_cell_has_a_box_of_its_own() {
-        let mut fixture = fixture(&DetectNetParameters::default());
-        // Column 1, row 1: the point is 16.5, 16.5.
-        fixture.set(0, 5, 0.3, [0.1, 0.2, 0.3, 0.4]);
-        fixture.set(1, 5, 1.02, [0.0, 0.0, 1.0, 1.0]);
-        fixture.set(1, 0, 0.299_999, [1.0; 4]);
-        let (candidates, decoded) = fixture.decode(0.3);
-        let wanted = [
-            candidate(5, 0, 0.3, [13.0, 9.5, 27.0, 30.5]),
-            candidate(13, 1, 1.0, [16.5, 16.5, 51.5, 51.5]),
-        ];
-        assert_eq!(candidates, wanted, "the threshold is included");
-        assert_eq!(decoded, DecodeDiagnostics::default());
-        let of_b = fixture.decode_with_labels(0.3, &["a", "b"], &["b"]).0;
-        assert_eq!(of_b, wanted[1..]);
-        // Also where nothing around it is above the threshold.
-        fixture.floats[0][8 + 5] = 0.0;
-        assert_eq!(fixture.decode(0.3).0, wanted[..1]);
-    }
-
-    #[test]
-    fn detectnet_unit_and_offset_are_configurable() {
-        let mut fixture = fixture(&DetectNetParameters {
-            box_norm: 10.0,
-            offset: 8.0,
-        });
-        fixture.set(0, 0, 0.9, [0.5; 4]);
-        let wanted = [candidate(0, 0, 0.9, [3.0, 3.0, 13.0, 13.0])];
-        assert_eq!(fixture.decode(0.3).0, wanted);
-    }
-
-    #[test]
-    fn invalid_numbers_are_reported_with_their_index() {
-        let mut fixture = fixture(&DetectNetParameters::default());
-        fixture.set(1, 3, 0.9, [1.0; 4]);
-        fixture.set(0, 3, 0.9, [1.0; 4]);
-        // Score and sides of the second class in cell 3.
-        let sides = [0, 1, 2, 3].map(|side| (1, (4 + side) * 8 + 3));
-        fixture.check_non_finite(0.3, [(0, 8 + 3)].into_iter().chain(sides));
-        fixture.check_beyond_one(0.3, &[(0, 8 + 3, 1.5), (0, 8 + 3, -0.5)]);
-        fixture.set(1, 3, 0.2, [f32::NAN; 4]);
-        let (candidates, decoded) = fixture.decode(0.3);
-        assert_eq!(
-            (candidates.len(), decoded),
-            (1, DecodeDiagnostics::default())
-        );
-    }
 
     #[test]
     fn other_tensors_are_rejected_with_expected_tensors() {

@@ -179,71 +179,11 @@ impl OutputDecoder for FastestDet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Candidate;
-    use crate::decoders::DecodeDiagnostics;
-    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
+
+    use crate::decoders::fixture::check_refused;
     use jetwatch_types::Size;
 
-    /// 24 × 8 cells: more than a block.
-    const CELLS: usize = 192;
     const INPUT: Size = Size::new(384, 128);
-
-    fn fixture() -> DecoderFixture<FastestDet> {
-        DecoderFixture::new(vec![vec![7, 8, 24]], |shapes| {
-            FastestDet::new(&NetworkShape::new(INPUT, 2, shapes))
-        })
-    }
-
-    impl DecoderFixture<FastestDet> {
-        /// Objectness, x, y, width, height and two classes of one cell.
-        fn set(&mut self, cell: usize, numbers: [f32; 7]) {
-            self.put(0, cell, CELLS, &numbers);
-        }
-    }
-
-    #[test]
-    fn a_cell_gives_its_box_and_the_threshold_is_included() {
-        let mut fixture = fixture();
-        // Column 2, row 1: 32, 16; half of the input in both directions.
-        fixture.set(26, [0.5, 0.0, 0.0, 0.0, 0.0, 0.2, 0.8]);
-        // The last cell, in the second block, moved by almost a cell: column 23, row 7.
-        fixture.set(191, [1.01, 9.0, -9.0, -40.0, 0.0, 1.0, 0.0]);
-        fixture.set(27, [0.5, 0.0, 0.0, 0.0, 0.0, 0.2, 0.799]);
-        // The objectness alone would pass.
-        fixture.set(28, [0.99, 0.0, 0.0, 0.0, 0.0, 0.1, -0.01]);
-        let score = 0.5_f32.powf(0.6) * 0.8_f32.powf(0.4);
-        let (candidates, decoded) = fixture.decode(score);
-        let wanted = [
-            candidate(26, 1, score, [-64.0, -16.0, 128.0, 48.0]),
-            candidate(191, 0, 1.0, [384.0, 64.0, 384.0, 128.0]),
-        ];
-        assert_eq!(candidates.len(), 2);
-        for (found, wanted) in candidates.iter().zip(&wanted) {
-            let what = |of: &Candidate| (of.cell, of.class, of.score);
-            assert_eq!(what(found), what(wanted));
-            let near = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-3;
-            assert!(found.xyxy.iter().zip(&wanted.xyxy).all(near), "{found:?}");
-        }
-        assert_eq!(decoded, DecodeDiagnostics::default());
-        let of_a = fixture.decode_with_labels(score, &["a", "b"], &["a"]).0;
-        assert_eq!(of_a, candidates[1..]);
-    }
-
-    #[test]
-    fn invalid_numbers_are_reported_with_their_index() {
-        let mut fixture = fixture();
-        fixture.set(3, [0.9, 0.0, 0.0, 0.0, 0.0, 0.8, 0.1]);
-        fixture.set(150, [0.9, 0.0, 0.0, 0.0, 0.0, 0.8, 0.1]);
-        let at = |plane: usize| plane * CELLS + 150;
-        fixture.check_non_finite(0.3, (0..7).map(|plane| (0, at(plane))));
-        let beyond = [(0, 5.0), (0, -5.0), (5, 5.0), (6, -5.0)];
-        fixture.check_beyond_one(0.3, &beyond.map(|(plane, bad)| (0, at(plane), bad)));
-        // What does not pass is not looked at.
-        fixture.set(150, [0.05, f32::NAN, 0.0, 0.0, 0.0, f32::NAN, 9.0]);
-        let (candidates, decoded) = fixture.decode(0.3);
-        let fine = DecodeDiagnostics::default();
-        assert_eq!((candidates.len(), decoded), (1, fine));
-    }
 
     #[test]
     fn other_tensors_are_rejected_with_expected_tensors() {

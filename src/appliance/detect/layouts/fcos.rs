@@ -322,92 +322,12 @@ impl OutputDecoder for Fcos {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused, place};
-    use crate::decoders::{DecodeDiagnostics, TensorShape};
+    use crate::decoders::TensorShape;
+    use crate::decoders::fixture::{DecoderFixture, check_refused};
     use jetwatch_types::Size;
 
     /// Grids of 8 × 4, 4 × 2 and 2 × 1 cells: 42 cells.
     const INPUT: Size = Size::new(64, 32);
-    const CELLS: [usize; 3] = [32, 8, 2];
-
-    /// Three grids and two classes; every number is 0.
-    fn fixture(score: FcosScore) -> DecoderFixture<Fcos> {
-        let kinds: &[usize] = match score {
-            FcosScore::Class => &[2, 4],
-            FcosScore::Centerness => &[2, 4, 1],
-        };
-        let grids = |planes: &usize| [[*planes, 4, 8], [*planes, 2, 4], [*planes, 1, 2]];
-        let axes = kinds.iter().flat_map(grids).map(Vec::from).collect();
-        let parameters = FcosParameters { grids: 3, score };
-        DecoderFixture::new(axes, |shapes| {
-            Fcos::new(&parameters, &NetworkShape::new(INPUT, 2, shapes))
-        })
-    }
-
-    impl DecoderFixture<Fcos> {
-        /// Sets scores and box of one cell.
-        fn set(&mut self, level: usize, cell: usize, scores: [f32; 2], sides: [f32; 4]) {
-            self.put(level, cell, CELLS[level], &scores);
-            self.put(3 + level, cell, CELLS[level], &sides);
-        }
-    }
-
-    #[test]
-    fn one_cell_per_grid_decodes_to_its_box() {
-        let mut fixture = fixture(FcosScore::Class);
-        // Stride 8, column 3, row 1: center 28, 12.
-        fixture.set(0, 11, [0.3, 0.5], [1.0, 0.5, 2.0, 1.5]);
-        // Stride 16, column 1, row 1: center 24, 24; the threshold is included.
-        fixture.set(1, 5, [0.3, 0.3], [0.0, 1.0, 1.0, 0.0]);
-        fixture.set(1, 6, [0.299_999, 0.0], [1.0; 4]);
-        // Stride 32, column 1, row 0: center 48, 16.
-        fixture.set(2, 1, [1.04, 0.0], [0.5; 4]);
-        // Boxes below the threshold are not read.
-        fixture.set(0, 7, [0.2, 0.1], [f32::NAN; 4]);
-        let (candidates, decoded) = fixture.decode(0.3);
-        let wanted = [
-            candidate(11, 1, 0.5, [20.0, 8.0, 44.0, 24.0]),
-            candidate(37, 0, 0.3, [24.0, 8.0, 40.0, 24.0]),
-            candidate(41, 0, 1.0, [32.0, 0.0, 64.0, 32.0]),
-        ];
-        assert_eq!(candidates, wanted);
-        assert_eq!(decoded, DecodeDiagnostics::default());
-        let of_b = fixture.decode_with_labels(0.3, &["a", "b"], &["b"]).0;
-        assert_eq!(of_b, wanted[..1]);
-    }
-
-    #[test]
-    fn the_centerness_lowers_the_score() {
-        let mut fixture = fixture(FcosScore::Centerness);
-        for (cell, centerness) in [(0, 0.25), (1, 0.2), (2, 1.0), (3, -0.01)] {
-            fixture.set(0, cell, [0.0, 1.0], [0.5; 4]);
-            fixture.floats[6][cell] = centerness;
-        }
-        let (candidates, decoded) = fixture.decode(0.5);
-        let scores = candidates.iter().map(|found| (found.cell, found.score));
-        assert!(
-            scores.eq([(0, 0.5), (2, 1.0)]),
-            "the threshold is included: {candidates:?}"
-        );
-        assert_eq!(decoded, DecodeDiagnostics::default());
-        fixture.check_non_finite(0.5, [(6, 2)]);
-        fixture.check_beyond_one(0.5, &[(6, 2, 2.5), (6, 2, -1.0)]);
-    }
-
-    #[test]
-    fn invalid_numbers_are_reported_with_their_index() {
-        let mut fixture = fixture(FcosScore::Class);
-        fixture.set(1, 3, [0.8, 0.1], [1.0; 4]);
-        fixture.set(2, 0, [0.8, 0.1], [1.0; 4]);
-        // Both scores and the four sides of a cell of the second grid.
-        let scores = [0, 1].map(|class| (1, class * 8 + 3));
-        let sides = [0, 1, 2, 3].map(|side| (4, side * 8 + 3));
-        fixture.check_non_finite(0.3, scores.into_iter().chain(sides));
-        fixture.check_beyond_one(0.3, &[(1, 3, 3.5), (1, 3, -4.0)]);
-        fixture.set(0, 0, [0.8, 0.1], [1.0, f32::MAX, 1.0, 1.0]);
-        let found = fixture.decode(0.3).1.first_non_finite;
-        assert_eq!(found, place(3, 32), "beyond all bounds");
-    }
 
     #[test]
     fn other_tensors_are_rejected_with_expected_tensors() {

@@ -420,10 +420,8 @@ mod tests {
         let with_background = layout(&PADDLE, BoxUnit::Pixels, 1);
         let (candidates, decoded) =
             fixture(&with_background, &[&[0.0, 0.9, 1.0, 2.0, 3.0, 4.0]]).decode(0.3);
-        assert_eq!(
-            (candidates.len(), decoded.first_unknown_class),
-            (0, place(0, 0))
-        );
+        let wanted = (0, place(0, 0));
+        assert_eq!((candidates.len(), decoded.first_unknown_class), wanted);
     }
 
     #[test]
@@ -574,11 +572,8 @@ mod tests {
                 found.first_beyond_one,
             ];
             let found = (candidates.len(), places[reported]);
-            assert_eq!(
-                found,
-                (kept, place(tensor, index)),
-                "{bad} in tensor {tensor}"
-            );
+            let wanted = (kept, place(tensor, index));
+            assert_eq!(found, wanted, "{bad} in tensor {tensor}");
         }
     }
 
@@ -634,10 +629,8 @@ mod tests {
             let mut shapes = good;
             shapes[tensor] = (element, axes);
             let mismatch = of_parts(&layout, &shapes).expect_err(expected);
-            assert_eq!(
-                (mismatch.tensor, mismatch.expected.as_str()),
-                (tensor, expected)
-            );
+            let found = (mismatch.tensor, mismatch.expected.as_str());
+            assert_eq!(found, (tensor, expected));
         }
         let mismatch = of_parts(&layout, &good[..3]).expect_err("no count");
         assert!(

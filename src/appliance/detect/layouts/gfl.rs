@@ -352,14 +352,11 @@ fn separate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decoders::DecodeDiagnostics;
-    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
+
+    use crate::decoders::fixture::{DecoderFixture, check_refused};
 
     /// Grids of 8 × 4, 4 × 2, 2 × 1 and 1 × 1 cells: 43 cells.
     const INPUT: Size = Size::new(64, 32);
-    const CELLS: [usize; 4] = [32, 8, 2, 1];
-    /// Two classes, `reg_max` 3: 16 numbers for the sides.
-    const SIDES: usize = 16;
 
     fn make(
         tensors: GflTensors,
@@ -371,89 +368,6 @@ mod tests {
             center,
         };
         move |shapes| parameters.decoder(&NetworkShape::new(INPUT, 2, shapes))
-    }
-
-    fn separate_fixture() -> DecoderFixture<Distances> {
-        let axes = [2, SIDES]
-            .map(|len| CELLS.map(|cells| vec![cells, len]))
-            .concat();
-        let separate = GflTensors::Separate { grids: 4 };
-        DecoderFixture::new(axes, make(separate, CellCenter::Middle))
-    }
-
-    fn joined_fixture() -> DecoderFixture<Distances> {
-        let make = make(GflTensors::Joined, CellCenter::Corner);
-        DecoderFixture::new(vec![vec![43, 2 + SIDES]], make)
-    }
-
-    /// Distributions that are sure of their distances.
-    fn sides(distances: [usize; 4]) -> Vec<f32> {
-        let mut sides = vec![0.0; SIDES];
-        for (side, distance) in distances.into_iter().enumerate() {
-            sides[side * 4 + distance] = 200.0;
-        }
-        sides
-    }
-
-    impl DecoderFixture<Distances> {
-        /// Sets a cell of the joined tensor.
-        fn set(&mut self, cell: usize, scores: [f32; 2], distances: [usize; 4]) {
-            let row = [&scores[..], &sides(distances)].concat();
-            self.put(0, cell * (2 + SIDES), 1, &row);
-        }
-    }
-
-    #[test]
-    fn cells_of_separate_tensors_have_their_center_in_the_middle() {
-        let mut fixture = separate_fixture();
-        // Stride 8, column 3, row 1: center 28, 12.
-        fixture.put(0, 22, 1, &[0.2, 0.3]);
-        fixture.put(4, 11 * SIDES, 1, &sides([1, 0, 2, 3]));
-        // Stride 64: center 32, 32; no distance is more probable than another, so each is 1½.
-        fixture.put(3, 0, 1, &[1.03, 0.2]);
-        fixture.floats[1][0] = 0.299_999;
-        let (candidates, decoded) = fixture.decode(0.3);
-        let wanted = [
-            candidate(11, 1, 0.3, [20.0, 12.0, 44.0, 36.0]),
-            candidate(42, 0, 1.0, [-64.0, -64.0, 128.0, 128.0]),
-        ];
-        assert_eq!(candidates, wanted, "the threshold is included");
-        assert_eq!(decoded, DecodeDiagnostics::default());
-        let of_a = fixture.decode_with_labels(0.3, &["a", "b"], &["a"]).0;
-        assert_eq!(of_a, wanted[1..]);
-    }
-
-    #[test]
-    fn cells_of_one_tensor_have_their_center_in_the_corner() {
-        let mut fixture = joined_fixture();
-        // Stride 16, column 1, row 1: center 16, 16.
-        fixture.set(32 + 5, [0.1, 0.8], [1, 1, 2, 0]);
-        // Stride 32, column 1, row 0: center 32, 0.
-        fixture.set(41, [0.9, 0.8], [0, 0, 1, 1]);
-        let wanted = vec![
-            candidate(37, 1, 0.8, [0.0, 0.0, 48.0, 16.0]),
-            candidate(41, 0, 0.9, [32.0, 0.0, 64.0, 32.0]),
-        ];
-        assert_eq!(fixture.decode(0.5), (wanted, DecodeDiagnostics::default()));
-    }
-
-    #[test]
-    fn invalid_numbers_are_reported_with_their_index() {
-        let row = 2 + SIDES;
-        let mut joined = joined_fixture();
-        joined.set(33, [0.9, 0.1], [1; 4]);
-        joined.set(42, [0.9, 0.1], [1; 4]);
-        joined.check_non_finite(0.3, (0..row).map(|index| (0, 33 * row + index)));
-        joined.check_beyond_one(0.3, &[(0, 33 * row, 2.0), (0, 33 * row, -2.0)]);
-        let mut separate = separate_fixture();
-        separate.floats[1][2] = 0.9;
-        let sides = (0..SIDES).map(|side| (5, SIDES + side));
-        separate.check_non_finite(0.3, [(1, 2), (1, 3)].into_iter().chain(sides));
-        // What does not pass is not looked at.
-        separate.floats[6].fill(f32::NAN);
-        let (candidates, decoded) = separate.decode(0.3);
-        let fine = DecodeDiagnostics::default();
-        assert_eq!((candidates.len(), decoded), (1, fine));
     }
 
     #[test]

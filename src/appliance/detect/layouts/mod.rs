@@ -18,6 +18,8 @@ pub(crate) mod keys;
 pub mod nms_plugin;
 pub mod others;
 mod recognize;
+#[cfg(test)]
+mod reference_tests;
 pub mod ssd;
 pub mod yolo_nas;
 pub mod yolov5;

@@ -185,8 +185,7 @@ fn integer_type(found: DType) -> DType {
 mod tests {
     use super::*;
     use crate::decoders::TensorShape;
-    use crate::decoders::fixture::{candidate, check_refused, decode, place};
-    use crate::decoders::{DecodeDiagnostics, OutputDecoder, TensorView};
+    use crate::decoders::fixture::check_refused;
     use jetwatch_types::Size;
 
     const INPUT: Size = Size::new(64, 32);
@@ -205,93 +204,6 @@ mod tests {
             .map(|(element, axes)| TensorShape { element, axes })
             .collect();
         NmsPluginParameters { plugin, box_unit }.decoder(&NetworkShape::new(INPUT, 2, &shapes))
-    }
-
-    fn efficient() -> Finished {
-        let elements = [I32, F32, F32, I32];
-        decoder(NmsPlugin::Efficient, BoxUnit::Pixels, elements, [4; 3]).expect("it fits")
-    }
-
-    #[test]
-    fn only_as_many_boxes_count_as_the_plug_in_reports() {
-        let boxes = [[1.0_f32, 2.0, 3.0, 4.0]; 4].concat();
-        let scores = [1.01_f32, 0.3, 0.299_999, 0.9];
-        let tensors = [
-            TensorView::I32(&[3]),
-            TensorView::F32(&boxes),
-            TensorView::F32(&scores),
-            TensorView::I32(&[1, 0, 0, 0]),
-        ];
-        assert!(!efficient().needs_suppression());
-        let xyxy = [1.0, 2.0, 3.0, 4.0];
-        let wanted = [candidate(0, 1, 1.0, xyxy), candidate(1, 0, 0.3, xyxy)];
-        let found = decode(&efficient(), &tensors, 0.3, &[], &[]);
-        let fine = DecodeDiagnostics::default();
-        let what = "the threshold is included";
-        assert_eq!(found, (wanted.to_vec(), fine), "{what}");
-        let of_a = decode(&efficient(), &tensors, 0.3, &["a", "b"], &["a"]).0;
-        assert_eq!(of_a, wanted[1..]);
-        for count in [5, -1] {
-            let count = [count];
-            let tensors = [TensorView::I32(&count), tensors[1], tensors[2], tensors[3]];
-            let (candidates, decoded) = decode(&efficient(), &tensors, 0.3, &[], &[]);
-            let found = (candidates.len(), decoded.first_non_finite);
-            assert_eq!(found, (0, place(0, 0)));
-        }
-    }
-
-    #[test]
-    fn classes_of_the_older_plug_in_are_floats_and_its_boxes_may_be_normalized() {
-        let elements = [I32, F32, F32, F32];
-        let decoder =
-            decoder(NmsPlugin::Batched, BoxUnit::Normalized, elements, [4; 3]).expect("it fits");
-        let boxes = [[0.25_f32, 0.25, 0.5, 0.5]; 4].concat();
-        for (class, is_known) in [
-            (2.0, false),
-            (-1.0, false),
-            (0.5, false),
-            (f32::NAN, false),
-            (0.0, true),
-        ] {
-            let classes = [1.0, class, 1.0, -1.0];
-            let tensors = [
-                TensorView::I32(&[3]),
-                TensorView::F32(&boxes),
-                TensorView::F32(&[0.9; 4]),
-                TensorView::F32(&classes),
-            ];
-            let (candidates, decoded) = decode(&decoder, &tensors, 0.3, &[], &[]);
-            assert_eq!(candidates.len(), 2 + usize::from(is_known), "{class}");
-            assert_eq!(candidates[0], candidate(0, 1, 0.9, [16.0, 8.0, 32.0, 16.0]));
-            let reported = place(3, 1).filter(|_| !is_known);
-            assert_eq!(decoded.first_unknown_class, reported, "{class}");
-        }
-    }
-
-    #[test]
-    fn invalid_numbers_are_reported_with_their_index() {
-        for (tensor, index) in [(1, 4), (1, 5), (1, 6), (1, 7), (2, 1)] {
-            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 7.0] {
-                if (tensor, bad) == (1, 7.0) {
-                    continue;
-                }
-                let mut floats = [vec![1.0_f32; 16], vec![0.9_f32; 4]];
-                floats[tensor - 1][index] = bad;
-                let tensors = [
-                    TensorView::I32(&[2]),
-                    TensorView::F32(&floats[0]),
-                    TensorView::F32(&floats[1]),
-                    TensorView::I32(&[0; 4]),
-                ];
-                let (candidates, decoded) = decode(&efficient(), &tensors, 0.3, &[], &[]);
-                let reported = match bad {
-                    7.0 => decoded.first_beyond_one,
-                    _ => decoded.first_non_finite,
-                };
-                let expected = (1, place(tensor, index));
-                assert_eq!((candidates.len(), reported), expected, "{bad}");
-            }
-        }
     }
 
     #[test]

@@ -346,149 +346,17 @@ fn softmax(row: &[f32], max: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decoders::fixture::{DecoderFixture, candidate, check_near, check_refused, place};
-    use crate::decoders::{DecodeDiagnostics, TensorShape};
+    use crate::decoders::TensorShape;
+    use crate::decoders::fixture::check_refused;
 
     const INPUT: Size = Size::new(100, 50);
     const ANCHOR: Anchor = [0.5, 0.5, 0.2, 0.4];
-    /// The box of the anchor.
-    const XYXY: Xyxy = [40.0, 15.0, 60.0, 35.0];
 
     fn deltas(rows: usize) -> SsdBoxes {
         SsdBoxes::Deltas {
             anchors: vec![ANCHOR; rows],
             variances: [0.1, 0.1, 0.2, 0.2],
         }
-    }
-
-    /// Three rows, two classes.
-    fn fixture(
-        boxes: SsdBoxes,
-        background: SsdBackground,
-        activation: SsdActivation,
-    ) -> DecoderFixture<Ssd> {
-        let row_len = match background {
-            SsdBackground::None => 2,
-            SsdBackground::First | SsdBackground::Last => 3,
-        };
-        let parameters = SsdParameters {
-            boxes,
-            background,
-            activation,
-        };
-        DecoderFixture::new(vec![vec![3, 4], vec![3, row_len]], |shapes| {
-            Ssd::new(&parameters, &NetworkShape::new(INPUT, 2, shapes))
-        })
-    }
-
-    #[test]
-    fn deltas_move_and_stretch_the_anchor() {
-        let mut fixture = fixture(deltas(3), SsdBackground::First, SsdActivation::None);
-        let double = 2.0_f32.ln() / 0.2;
-        fixture.put(0, 4, 1, &[5.0, -2.5, double, -double]);
-        fixture.floats[1] = vec![0.1, 0.3, 0.9, 0.9, 0.3, 0.2, 0.1, 0.299_999, 0.2];
-        let (candidates, decoded) = fixture.decode(0.3);
-        let wanted = [
-            candidate(0, 1, 0.9, XYXY),
-            // Half of the width to the right, a quarter of the height up; twice as wide, half as high.
-            candidate(1, 0, 0.3, [40.0, 15.0, 80.0, 25.0]),
-        ];
-        check_near(&candidates, &wanted);
-        assert_eq!(decoded, DecodeDiagnostics::default());
-        let of_a = fixture.decode_with_labels(0.3, &["a", "b"], &["a"]).0;
-        check_near(&of_a, &wanted[1..]);
-    }
-
-    #[test]
-    fn decoded_ssd_boxes_are_corners() {
-        for (unit, [w, h]) in [
-            (BoxUnit::Normalized, [100.0, 50.0]),
-            (BoxUnit::Pixels, [1.0, 1.0]),
-        ] {
-            let boxes = SsdBoxes::Decoded(unit);
-            let mut fixture = fixture(boxes, SsdBackground::Last, SsdActivation::None);
-            fixture.put(0, 4, 1, &[0.1, 0.2, 0.5, 0.4]);
-            fixture.put(1, 3, 1, &[0.2, 0.7, 0.1]);
-            let xyxy = [0.1 * w, 0.2 * h, 0.5 * w, 0.4 * h];
-            check_near(&fixture.decode(0.3).0, &[candidate(1, 1, 0.7, xyxy)]);
-        }
-    }
-
-    #[test]
-    fn logits_become_scores() {
-        let rows = [1.0_f32, 3.0, 2.5, -1.0, 0.0, 2.0, 4.0, -1.0, 0.5];
-        let share = |row: &[f32], place: usize| {
-            row[place].exp() / row.iter().map(|logit| logit.exp()).sum::<f32>()
-        };
-        for (background, place) in [(SsdBackground::First, 1), (SsdBackground::Last, 0)] {
-            let mut fixture = fixture(deltas(3), background, SsdActivation::Softmax);
-            fixture.put(1, 0, 1, &rows);
-            let wanted = [0, 1, 2].map(|row| {
-                let row_of = &rows[row * 3..row * 3 + 3];
-                let class = usize::from(row_of[place + 1] > row_of[place]);
-                candidate(row as u32, class as u16, share(row_of, place + class), XYXY)
-            });
-            let found = fixture.decode(0.001).0;
-            check_near(&found, &wanted);
-            // The threshold is included, and what it takes to pass it at least is never too much.
-            for one in found {
-                let passes = |threshold: f32| {
-                    let found = fixture.decode(threshold).0;
-                    found.iter().any(|found| found.cell == one.cell)
-                };
-                let around = (passes(one.score), passes(one.score + 1e-6));
-                assert_eq!(around, (true, false), "{one:?}");
-            }
-        }
-        let mut fixture = fixture(deltas(3), SsdBackground::None, SsdActivation::Softmax);
-        fixture.put(1, 0, 1, &rows[..6]);
-        let first = fixture.decode(0.001).0[0];
-        assert!((first.score - share(&rows[..2], 1)).abs() < 1e-6);
-        assert_eq!(fixture.decode(first.score).0[0].cell, 0);
-        assert_eq!(fixture.decode(0.99).0, []);
-        // Two equal logits: half of the whole for each.
-        fixture.floats[1].fill(1.0);
-        assert_eq!(fixture.decode(0.5).0.len(), 3);
-    }
-
-    #[test]
-    fn sigmoid_scores_have_no_background_class() {
-        let mut fixture = fixture(deltas(3), SsdBackground::None, SsdActivation::Sigmoid);
-        fixture.put(1, 0, 1, &[0.0, -1.0, -1.0, 2.0, -9.0, -9.0]);
-        let (candidates, decoded) = fixture.decode(0.5);
-        let wanted = [candidate(0, 0, 0.5, XYXY), candidate(1, 1, 0.880_797, XYXY)];
-        check_near(&candidates, &wanted);
-        let fine = DecodeDiagnostics::default();
-        assert_eq!(decoded, fine, "logits have no limits");
-    }
-
-    #[test]
-    fn invalid_numbers_are_reported_with_their_index() {
-        for activation in [SsdActivation::None, SsdActivation::Softmax] {
-            let mut fixture = fixture(deltas(3), SsdBackground::First, activation);
-            fixture.floats[1] = vec![-5.0, 0.9, 0.1, -5.0, 0.9, 0.1, 0.9, 0.0, 0.0];
-            let sides = [4, 5, 6, 7].map(|index| (0, index));
-            fixture.check_non_finite(0.5, [(1, 4), (1, 5)].into_iter().chain(sides));
-        }
-        // The background matters to the softmax.
-        let mut background = fixture(deltas(3), SsdBackground::First, SsdActivation::Softmax);
-        background.floats[1][3] = f32::NAN;
-        let found = background.decode(0.5).1.first_non_finite;
-        assert_eq!(found, place(1, 3));
-        let mut beyond = fixture(deltas(3), SsdBackground::First, SsdActivation::None);
-        beyond.floats[1][5] = 3.0;
-        beyond.floats[1][1] = 0.9;
-        beyond.floats[0][2] = 600.0;
-        let (candidates, decoded) = beyond.decode(0.5);
-        assert_eq!(candidates, []);
-        assert_eq!(decoded.first_beyond_one, place(1, 5));
-        let found = decoded.first_non_finite;
-        assert_eq!(found, place(0, 2), "a width beyond all bounds");
-        // What does not pass is not looked at.
-        let mut below = fixture(deltas(3), SsdBackground::First, SsdActivation::None);
-        below.floats[0].fill(f32::NAN);
-        let none = (Vec::new(), DecodeDiagnostics::default());
-        assert_eq!(below.decode(0.3), none);
     }
 
     #[test]

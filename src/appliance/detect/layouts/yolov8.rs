@@ -167,7 +167,7 @@ mod tests {
     use super::super::recognize::tests::{Guess, Shapes, guesses, network, tensors};
     use super::*;
     use crate::decoders::DecodeDiagnostics;
-    use crate::decoders::fixture::{DecoderFixture, candidate, check_refused};
+    use crate::decoders::fixture::{DecoderFixture, check_refused};
     use jetwatch_types::Size;
 
     use jetwatch_pixels::argmax::BLOCK;
@@ -191,37 +191,6 @@ mod tests {
             fixture.put(0, *place, BOXES, numbers);
         }
         fixture
-    }
-
-    #[test]
-    fn boxes_of_every_block_come_in_their_order() {
-        let last = BOXES - 1;
-        let fixture = fixture(&[
-            (last, [300.0, 200.0, 20.0, 10.0, 0.1, 0.2, 0.9]),
-            (0, [20.0, 30.0, 8.0, 4.0, 0.25, 0.2, 0.25]),
-            (BLOCK, [20.0, 30.0, 8.0, 4.0, 0.2499, 0.1, 0.0]),
-            (BLOCK + 1, [5.0, 5.0, 2.0, 2.0, 0.0, 1.02, 0.0]),
-            // Of boxes below the threshold only scores are read.
-            (3, [f32::NAN, 1.0, 1.0, 1.0, 0.1, 0.2, 0.1]),
-        ]);
-        let wanted = [
-            candidate(0, 0, 0.25, [16.0, 28.0, 24.0, 32.0]),
-            candidate(BLOCK as u32 + 1, 1, 1.0, [4.0, 4.0, 6.0, 6.0]),
-            candidate(last as u32, 2, 0.9, [290.0, 195.0, 310.0, 205.0]),
-        ];
-        let found = fixture.decode(0.25);
-        assert_eq!(found, (wanted.to_vec(), DecodeDiagnostics::default()));
-        let others = fixture.decode_with_labels(0.25, &["a", "b", "c"], &["b", "c"]);
-        assert_eq!(others.0, wanted[1..], "the first class is filtered");
-    }
-
-    #[test]
-    fn invalid_numbers_are_reported_with_their_index() {
-        let good = [20.0, 30.0, 8.0, 4.0, 0.9, 0.8, 0.1];
-        let mut fixture = fixture(&[(4, good), (BLOCK + 3, good)]);
-        let at = |plane: usize| plane * BOXES + BLOCK + 3;
-        fixture.check_non_finite(0.3, (0..PLANES).map(|plane| (0, at(plane))));
-        fixture.check_beyond_one(0.3, &[(0, at(5), 3.5)]);
     }
 
     #[test]

@@ -161,12 +161,9 @@ pub(super) fn decode_box([x, y, w, h]: [f32; 4], [column, line, stride]: [f32; 3
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decoders::fixture::{DecoderFixture, candidate, check_near, check_refused, place};
-    use crate::decoders::{DecodeDiagnostics, TensorShape};
+    use crate::decoders::TensorShape;
+    use crate::decoders::fixture::{DecoderFixture, check_refused};
     use jetwatch_types::Size;
-
-    /// 8·4 + 4·2 + 2·1 cells.
-    const CELLS: usize = 42;
 
     fn make(
         side: [u32; 2],
@@ -179,15 +176,6 @@ mod tests {
                 shapes,
             ))
         }
-    }
-
-    /// An output of which these cells have these numbers and all others zeros.
-    fn fixture(cells: &[(usize, [f32; 7])]) -> DecoderFixture<Yolox> {
-        let mut fixture = DecoderFixture::new(vec![vec![CELLS, 7]], make([64, 32], 2));
-        for (cell, row) in cells {
-            fixture.put(0, 7 * cell, 1, row);
-        }
-        fixture
     }
 
     #[test]
@@ -204,57 +192,5 @@ mod tests {
             (&[&[3549 * 85]], f32, 0, expected),
             (&[&[1, 3549, 85]], f32, 0, expected),
         ]);
-    }
-
-    #[test]
-    fn one_cell_per_grid_decodes_to_its_box() {
-        let log2 = 2.0_f32.ln();
-        let fixture = fixture(&[
-            // Stride 8, column 3, row 1: center 28, 12; size 16 × 8.
-            (8 + 3, [0.5, 0.5, log2, 0.0, 0.5, 0.2, 0.8]),
-            // Stride 16, column 1, row 1: center 8, 16; size 16 × 32.
-            (32 + 5, [-0.5, 0.0, 0.0, log2, 1.0, 0.75, 0.5]),
-            // Stride 32, column 1, row 0: center 64, 32; size 32 × 32.
-            (41, [1.0, 1.0, 0.0, 0.0, 0.9, 1.0, 1.0]),
-        ]);
-        let (candidates, decoded) = fixture.decode(0.3);
-        let wanted = [
-            candidate(11, 1, 0.4, [20.0, 8.0, 36.0, 16.0]),
-            candidate(37, 0, 0.75, [0.0, 0.0, 16.0, 32.0]),
-            candidate(41, 0, 0.9, [48.0, 16.0, 80.0, 48.0]),
-        ];
-        check_near(&candidates, &wanted);
-        assert_eq!(decoded, DecodeDiagnostics::default());
-        let of_b = fixture.decode_with_labels(0.3, &["a", "b"], &["b"]).0;
-        check_near(&of_b, &wanted[..1]);
-    }
-
-    #[test]
-    fn yolox_score_threshold_is_inclusive() {
-        let scores = [[0.5, 0.5, 0.0], [0.5, 0.499, 0.0], [0.2, 1.0, 1.0]];
-        let row = |[o, a, b]: [f32; 3]| [0.0, 0.0, 0.0, 0.0, o, a, b];
-        let [a, b, c] = scores.map(row);
-        let (candidates, _) = fixture(&[(0, a), (1, b), (2, c)]).decode(0.25);
-        assert_eq!((candidates.len(), candidates[0].cell), (1, 0));
-    }
-
-    #[test]
-    fn invalid_numbers_are_reported_with_their_index() {
-        let row = [0.0, 0.0, 0.0, 0.0, 0.9, 0.8, 0.1];
-        let mut fixture = fixture(&[(3, row), (20, row)]);
-        fixture.check_non_finite(0.3, (0..7).map(|index| (0, 20 * 7 + index)));
-        fixture.check_beyond_one(0.3, &[(0, 20 * 7 + 6, 3.5), (0, 20 * 7 + 4, 4.5)]);
-        // The exponential of a height overflows.
-        fixture.put(0, 2 * 7, 1, &[0.0, 0.0, 0.0, 200.0, 0.9, 0.8, 0.1]);
-        let (candidates, decoded) = fixture.decode(0.3);
-        let found = (candidates.len(), decoded.first_non_finite);
-        assert_eq!(found, (2, place(0, 2 * 7 + 3)));
-    }
-
-    #[test]
-    fn rounding_above_one_is_tolerated() {
-        let fixture = fixture(&[(0, [0.0, 0.0, 0.0, 0.0, 1.004, 1.004, 0.0])]);
-        let (candidates, decoded) = fixture.decode(0.3);
-        assert_eq!((candidates[0].score, decoded.first_beyond_one), (1.0, None));
     }
 }

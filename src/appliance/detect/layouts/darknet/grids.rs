@@ -231,14 +231,12 @@ impl AnchoredGrid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decoders::fixture::{DecoderFixture, candidate, check_near, check_refused, place};
+    use crate::decoders::fixture::{DecoderFixture, candidate, check_near, check_refused};
     use crate::decoders::{DecodeDiagnostics, TensorShape};
     use jetwatch_types::Size;
 
     const INPUT: Size = Size::new(64, 32);
     const PLANES: usize = 5 + 2;
-    /// Two cells of stride 32 with two anchors, and eight of stride 16 with one.
-    const CELLS: [usize; 2] = [2, 8];
 
     fn decoder(shapes: &[TensorShape<'_>]) -> Result<DarknetGrids, Mismatch> {
         let parameters = DarknetGridsParameters {
@@ -248,70 +246,6 @@ mod tests {
             activation: Activation::Sigmoid,
         };
         DarknetGrids::new(&parameters, &NetworkShape::new(INPUT, 2, shapes))
-    }
-
-    /// The objectness of all cells is low.
-    fn fixture() -> DecoderFixture<DarknetGrids> {
-        let axes = vec![vec![2 * PLANES, 1, 2], vec![PLANES, 2, 4]];
-        let mut fixture = DecoderFixture::new(axes, decoder);
-        for (grid, anchors) in [(0, 2), (1, 1)] {
-            for cell in 0..CELLS[grid] {
-                fixture.put(
-                    grid,
-                    4 * CELLS[grid] + cell,
-                    PLANES * CELLS[grid],
-                    &[-9.0, -9.0][..anchors],
-                );
-            }
-        }
-        fixture
-    }
-
-    impl DecoderFixture<DarknetGrids> {
-        fn set(&mut self, grid: usize, anchor: usize, cell: usize, numbers: [f32; PLANES]) {
-            let cells = CELLS[grid];
-            self.put(grid, anchor * PLANES * cells + cell, cells, &numbers);
-        }
-    }
-
-    #[test]
-    fn each_anchor_of_each_grid_gives_its_box() {
-        let mut fixture = fixture();
-        let (log2, log3) = (2.0_f32.ln(), 3.0_f32.ln());
-        // σ(0) is a half and σ(ln 3) three quarters.
-        fixture.set(0, 1, 1, [0.0, 0.0, log2, 0.0, log3, 0.0, log3]);
-        fixture.set(1, 0, 6, [log3, 0.0, 0.0, log2, 20.0, 20.0, 0.0]);
-        let (candidates, decoded) = fixture.decode(0.3);
-        assert_eq!(decoded, DecodeDiagnostics::default());
-        let wanted = [
-            // Anchor 10×12 at 1.5, 0.5 cells of 32: 20×12 around 48, 16.
-            candidate(3, 1, 0.5625, [38.0, 10.0, 58.0, 22.0]),
-            // Anchor 6×8 in column 2, row 1: x at 1.2·0.75 - 0.1 of its cell, so 6×16 around 44.8, 24.
-            candidate(10, 0, 1.0, [41.8, 16.0, 47.8, 32.0]),
-        ];
-        check_near(&candidates, &wanted);
-        let of_a = fixture.decode_with_labels(0.3, &["a", "b"], &["a"]).0;
-        assert_eq!(of_a, candidates[1..], "the other class is filtered");
-    }
-
-    #[test]
-    fn the_threshold_is_included_wherever_it_is() {
-        let mut fixture = fixture();
-        let count = |fixture: &DecoderFixture<_>, threshold| fixture.decode(threshold).0.len();
-        // σ of both is exactly one half: a quarter.
-        fixture.set(0, 0, 0, [0.0; PLANES]);
-        assert_eq!((count(&fixture, 0.25), count(&fixture, 0.250_01)), (1, 0));
-        fixture.set(0, 0, 0, [0.0, 0.0, 0.0, 0.0, 40.0, 40.0, 0.0]);
-        assert_eq!((count(&fixture, 1.0), count(&fixture, 0.0)), (1, 2 * 2 + 8));
-    }
-
-    #[test]
-    fn invalid_numbers_are_reported_with_their_index() {
-        let mut fixture = fixture();
-        fixture.set(0, 1, 1, [0.0, 0.0, 0.0, 0.0, 5.0, 5.0, 0.0]);
-        fixture.check_non_finite(0.3, (0..PLANES).map(|plane| (0, (PLANES + plane) * 2 + 1)));
-        fixture.set(1, 0, 2, [0.0, 0.0, 3.0, 100.0, 5.0, 5.0, 0.0]);
-        assert_eq!(fixture.decode(0.3).1.first_non_finite, place(1, 3 * 8 + 2));
     }
 
     #[test]

@@ -112,59 +112,18 @@ impl OutputDecoder for YoloxGrids {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Yolox;
+
     use super::*;
     use crate::decoders::TensorShape;
-    use crate::decoders::fixture::{DecoderFixture, check_refused};
+    use crate::decoders::fixture::check_refused;
     use jetwatch_types::Size;
 
     const INPUT: Size = Size::new(96, 64);
     const CLASSES: usize = 3;
     const PLANES: usize = 5 + CLASSES;
-    const GRIDS: [[usize; 3]; 3] = [[PLANES, 8, 12], [PLANES, 4, 6], [PLANES, 2, 3]];
-    const CELLS: usize = 126;
 
     fn make(shapes: &[TensorShape<'_>]) -> Result<YoloxGrids, Mismatch> {
         YoloxGrids::new(&NetworkShape::new(INPUT, CLASSES, shapes))
-    }
-
-    fn fixture() -> DecoderFixture<YoloxGrids> {
-        DecoderFixture::new(GRIDS.map(Vec::from).to_vec(), make)
-    }
-
-    #[test]
-    fn planes_decode_like_rows() {
-        let mut rows = DecoderFixture::new(vec![vec![CELLS, PLANES]], |shapes| {
-            Yolox::new(&NetworkShape::new(INPUT, CLASSES, shapes))
-        });
-        // About a third passes.
-        let number = |index: usize| (index * 7919 % 1009) as f32 / 1009.0;
-        rows.floats[0] = (0..CELLS * PLANES).map(number).collect();
-        let mut grids = fixture();
-        let mut before = 0;
-        for (grid, [planes, h, w]) in GRIDS.into_iter().enumerate() {
-            let part = &rows.floats[0][before * PLANES..(before + h * w) * PLANES];
-            before += h * w;
-            let plane = |plane| part.iter().skip(plane).step_by(PLANES).copied();
-            grids.floats[grid] = (0..planes).flat_map(plane).collect();
-        }
-        for kept in [&[][..], &["b", "c"]] {
-            let wanted = rows.decode_with_labels(0.3, &["a", "b", "c"], kept);
-            assert!(wanted.0.len() > 10, "{}", wanted.0.len());
-            let found = grids.decode_with_labels(0.3, &["a", "b", "c"], kept);
-            assert_eq!(found, wanted);
-        }
-    }
-
-    #[test]
-    fn invalid_numbers_are_reported_with_their_index() {
-        let mut fixture = fixture();
-        // The second grid has 24 cells; this one is its eighth.
-        let index = |plane: usize| (1, plane * 24 + 7);
-        fixture.put(1, index(4).1, 2 * 24, &[0.9, 0.9]);
-        fixture.check_non_finite(0.3, (0..PLANES).map(index));
-        fixture.put(2, 4 * 6, 6, &[0.9, 0.0, 0.9]);
-        fixture.check_beyond_one(0.3, &[(2, 4 * 6, 1.2), (2, 7 * 6, 1.2)]);
     }
 
     #[test]
