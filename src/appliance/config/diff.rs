@@ -139,10 +139,8 @@ mod tests {
         };
         assert_eq!(names(&changes.added), ["d"]);
         assert_eq!(names(&changes.changed), ["b"]);
-        assert_eq!(
-            (changes.removed, changes.unchanged),
-            (vec!["a".to_owned()], 1)
-        );
+        let found = (changes.removed, changes.unchanged);
+        assert_eq!(found, (vec!["a".to_owned()], 1));
     }
 
     #[test]

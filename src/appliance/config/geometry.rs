@@ -369,10 +369,8 @@ mod tests {
 
     #[test]
     fn segments_have_two_ends_length_and_sides() {
-        assert_eq!(
-            Segment::new(&[[0.5, 0.5], [0.5, 0.5]]),
-            Err(GeometryError::NoLength)
-        );
+        let wanted = Err(GeometryError::NoLength);
+        assert_eq!(Segment::new(&[[0.5, 0.5], [0.5, 0.5]]), wanted);
         let one = Segment::new(&[[0.5, 0.5]]).expect_err("one point");
         assert_eq!(one.to_string(), "found 1 points, expected two");
         let line = Segment::new(&[[0.2, 0.5], [0.8, 0.5]]).expect("a line");

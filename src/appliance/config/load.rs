@@ -235,10 +235,8 @@ mod tests {
 
         let config = Config::for_source("a.mp4", Some("models/x")).expect("complete");
         assert_eq!(config.detector.backend, Backend::Auto);
-        assert_eq!(
-            config.detector.model.as_deref(),
-            Some(Path::new("models/x"))
-        );
+        let wanted = Some(Path::new("models/x"));
+        assert_eq!(config.detector.model.as_deref(), wanted);
         assert_eq!(config.sources[0].uri, SourceUri::File("a.mp4".into()));
 
         let error = Config::for_source("a.mp4", None)

@@ -183,10 +183,8 @@ mod tests {
             ("detector.classes", "[car]"),
         ])
         .expect("all are keys");
-        assert_eq!(
-            (config.detector.batch_size, config.detector.workers),
-            (4, 3)
-        );
+        let found = (config.detector.batch_size, config.detector.workers);
+        assert_eq!(found, (4, 3));
         assert!(config.publish.mqtt.is_some(), "the word made room");
         assert!(
             config

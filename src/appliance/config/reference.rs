@@ -281,9 +281,7 @@ mod tests {
 
     #[test]
     fn markup_in_descriptions_is_escaped() {
-        assert_eq!(
-            escape_markdown("a_b *:1 `c_d` <x>"),
-            "a\\_b \\*:1 `c_d` &lt;x>"
-        );
+        let found = escape_markdown("a_b *:1 `c_d` <x>");
+        assert_eq!(found, "a\\_b \\*:1 `c_d` &lt;x>");
     }
 }

@@ -76,9 +76,7 @@ mod tests {
             assert!(config.notes[0].starts_with("secondary[0]: write `runs_on`"));
         }
         let config = secondary("runs_on: {classes: [car]}");
-        assert_eq!(
-            (config.secondary[0].classes.len(), config.notes.len()),
-            (1, 0)
-        );
+        let found = (config.secondary[0].classes.len(), config.notes.len());
+        assert_eq!(found, (1, 0));
     }
 }

@@ -65,10 +65,8 @@ mod tests {
     #[test]
     fn roi_accepts_valid_regions() {
         let region = parse_region("0.25, 0,0.5,1").expect("a part");
-        assert_eq!(
-            (region.left, region.top, region.width, region.height),
-            (0.25, 0.0, 0.5, 1.0)
-        );
+        let found = (region.left, region.top, region.width, region.height);
+        assert_eq!(found, (0.25, 0.0, 0.5, 1.0));
         assert!(parse_region("0.7,0.1,0.3,0.9").is_ok(), "they add up to 1");
     }
 

@@ -320,28 +320,22 @@ time_zone: Europe/Berlin",
             let schedule: &jetwatch_schedule::Schedule = schedule.as_ref().expect("a schedule");
             hours.map(|at| schedule.status(hour(at)).active)
         };
-        assert_eq!(
-            active([4, 5, 20, 21], &source.schedule),
-            [true, false, false, true]
-        );
+        let found = active([4, 5, 20, 21], &source.schedule);
+        assert_eq!(found, [true, false, false, true]);
         let zone = &source.rules.zones[0].schedule;
         assert_eq!(active([0, 23, 24, 25], zone), [true, true, false, false]);
         let rule = source.rules.stationary.as_ref().expect("a rule");
-        assert_eq!(
-            active([0, 1, 2, 22], &rule.schedule),
-            [true, false, true, true]
-        );
+        let found = active([0, 1, 2, 22], &rule.schedule);
+        assert_eq!(found, [true, false, true, true]);
         assert_eq!(config.schedules[0].name, "night");
         let night = Some(config.schedules[0].schedule.clone());
         let template = config.source_templates[0].example_source();
         let template = template.expect("a source");
-        assert_eq!(
-            [
-                &source.schedule,
-                &template.schedule,
-                &template.rules.lines[0].schedule
-            ],
-            [&night; 3]
-        );
+        let found = [
+            &source.schedule,
+            &template.schedule,
+            &template.rules.lines[0].schedule,
+        ];
+        assert_eq!(found, [&night; 3]);
     }
 }

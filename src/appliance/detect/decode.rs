@@ -122,13 +122,11 @@ mod tests {
         }];
         let decoded = decoder.decode(&[TensorView::F32(&output)], &letterbox, &mut detections);
         assert_eq!(decoded, DecodeDiagnostics::default());
-        assert_eq!(
-            detections,
-            [Detection {
-                class: 1,
-                score: 0.6,
-                xyxy: [128.0, 0.0, 256.0, 80.0]
-            }]
-        );
+        let wanted = [Detection {
+            class: 1,
+            score: 0.6,
+            xyxy: [128.0, 0.0, 256.0, 80.0],
+        }];
+        assert_eq!(detections, wanted);
     }
 }

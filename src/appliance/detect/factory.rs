@@ -430,15 +430,11 @@ mod tests {
         let mut config = config(Backend::Scripted, None);
         config.classes = vec!["bus".to_owned()];
         let prepared = load(&config, &Recorder::default()).expect("it needs nothing");
-        assert_eq!(
-            (prepared.backend(), prepared.model(), prepared.precision()),
-            ("scripted", "truth", None)
-        );
+        let found = (prepared.backend(), prepared.model(), prepared.precision());
+        assert_eq!(found, ("scripted", "truth", None));
         assert_eq!(prepared.labels()[2], "car");
-        assert_eq!(
-            (prepared.input_size(), prepared.placement()),
-            (Size::new(416, 416), Placement::TopLeft)
-        );
+        let found = (prepared.input_size(), prepared.placement());
+        assert_eq!(found, (Size::new(416, 416), Placement::TopLeft));
         let made = std::thread::scope(|scope| {
             let workers = [0, 1].map(|worker| {
                 let prepared = &prepared;

@@ -357,11 +357,8 @@ mod tests {
         ];
         for (text, first, names) in cases {
             let found = parse(text).unwrap_or_else(|problem| panic!("{text}: {problem}"));
-            assert_eq!(
-                (found.names, found.first),
-                (names.iter().map(|&name| name.to_owned()).collect(), *first),
-                "{text}"
-            );
+            let wanted = (names.iter().map(|&name| name.to_owned()).collect(), *first);
+            assert_eq!((found.names, found.first), wanted, "{text}");
         }
     }
 
@@ -424,14 +421,10 @@ mod tests {
             assert_eq!(parse(&text).expect("two names").names, ["person", "Vögel"]);
         }
         let cut = bytes("car", u16::to_le_bytes)[..5].to_vec();
-        assert_eq!(
-            decode(cut),
-            Err("the file is damaged UTF-16; save it with the encoding UTF-8".to_owned())
-        );
+        let wanted = Err("the file is damaged UTF-16; save it with the encoding UTF-8".to_owned());
+        assert_eq!(decode(cut), wanted);
         let latin = decode(b"V\xf6gel".to_vec());
-        assert_eq!(
-            latin,
-            Err("byte 2 is not UTF-8; save the file with the encoding UTF-8".to_owned())
-        );
+        let wanted = Err("byte 2 is not UTF-8; save the file with the encoding UTF-8".to_owned());
+        assert_eq!(latin, wanted);
     }
 }

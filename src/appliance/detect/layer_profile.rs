@@ -165,17 +165,13 @@ mod tests {
     fn trace_is_summed_after_the_warm_up() {
         let layers = of_trace(TRACE.as_bytes(), 1).expect("a trace");
         let conv = &layers[0];
-        assert_eq!(
-            (&*conv.name, &*conv.kind, &*conv.precision, &*conv.device),
-            ("stem/conv", "FusedConv", "fp32", "CPU")
-        );
+        let found = (&*conv.name, &*conv.kind, &*conv.precision, &*conv.device);
+        assert_eq!(found, ("stem/conv", "FusedConv", "fp32", "CPU"));
         // The first run is warm-up, the last one has no end.
         assert_eq!((conv.runs, conv.total_ms), (2, 0.064));
         let unnamed = &layers[1];
-        assert_eq!(
-            (&*unnamed.name, &*unnamed.precision, unnamed.total_ms),
-            ("QLinearConv 4", "int8", 0.010)
-        );
+        let found = (&*unnamed.name, &*unnamed.precision, unnamed.total_ms);
+        assert_eq!(found, ("QLinearConv 4", "int8", 0.010));
         let error = of_trace(TRACE.as_bytes(), 3).expect_err("three runs");
         assert!(error.contains("holds 3 complete runs"), "{error}");
         assert!(of_trace(b"{}", 0).is_err());
@@ -191,10 +187,8 @@ mod tests {
         let json = r#"{"Layers": [{"Name": "stem + relu", "LayerType": "CaskConvolution",
             "Outputs": [{"Format/Datatype": "Four wide channel vectorized row major Int8 format"}]}]}"#;
         let layers = of_engine(vec![time("stem + relu"), time("other")], Some(json));
-        assert_eq!(
-            (&*layers[0].kind, &*layers[0].precision, &*layers[0].device),
-            ("CaskConvolution", "int8", "GPU")
-        );
+        let found = (&*layers[0].kind, &*layers[0].precision, &*layers[0].device);
+        assert_eq!(found, ("CaskConvolution", "int8", "GPU"));
         assert_eq!(layers[1].precision, "unknown");
         assert_eq!(of_engine(vec![time("a")], None)[0].device, "unknown");
     }

@@ -372,10 +372,8 @@ mod tests {
             .file(Some("fp16"))
             .expect_err("there is none")
             .to_string();
-        assert_eq!(
-            error,
-            "model tiny has no precision `fp16`; set detector.precision to int8 or fp32"
-        );
+        let wanted = "model tiny has no precision `fp16`; set detector.precision to int8 or fp32";
+        assert_eq!(error, wanted);
     }
 
     #[test]

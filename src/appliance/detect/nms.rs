@@ -82,10 +82,8 @@ mod tests {
         let better = candidate(1, 1, 0.9, [1.0, 0.0, 11.0, 10.0]);
         let other_class = candidate(2, 2, 0.5, [0.0, 0.0, 10.0, 10.0]);
         let elsewhere = candidate(3, 1, 0.3, [9.0, 0.0, 19.0, 10.0]);
-        assert_eq!(
-            cells(vec![a, better, other_class, elsewhere], 0.45, 300),
-            [1, 2, 3]
-        );
+        let found = cells(vec![a, better, other_class, elsewhere], 0.45, 300);
+        assert_eq!(found, [1, 2, 3]);
     }
 
     #[test]

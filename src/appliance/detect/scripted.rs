@@ -215,10 +215,8 @@ mod tests {
             "{seen} of 400, expected about 300"
         );
         assert_eq!(counts(&config), counts(&config));
-        assert_ne!(
-            counts(&config),
-            counts(&ScriptedConfig { seed: 4, ..config })
-        );
+        let found = counts(&config);
+        assert_ne!(found, counts(&ScriptedConfig { seed: 4, ..config }));
         let blind = ScriptedConfig {
             miss_rate: 1.0,
             ..ScriptedConfig::default()

@@ -147,12 +147,8 @@ mod tests {
                 .collect();
             let turned = upright(BgrxImage { size, pixels }, index as u8 + 1);
             let text: Vec<u8> = turned.pixels.chunks(4).map(|pixel| pixel[0]).collect();
-            assert_eq!(
-                (turned.size, text.as_slice()),
-                (Size::new(3, 2), b"abcdef".as_slice()),
-                "{}",
-                index + 1
-            );
+            let wanted = (Size::new(3, 2), b"abcdef".as_slice());
+            assert_eq!((turned.size, text.as_slice()), wanted, "{}", index + 1);
         }
     }
 }

@@ -146,14 +146,10 @@ mod tests {
 
     #[test]
     fn font_returns_requested_character() {
-        assert_eq!(
-            drawn('T'),
-            "#####\n..#..\n..#..\n..#..\n..#..\n..#..\n..#.."
-        );
-        assert_eq!(
-            drawn('7'),
-            "#####\n....#\n...#.\n..#..\n.#...\n.#...\n.#..."
-        );
+        let found = drawn('T');
+        assert_eq!(found, "#####\n..#..\n..#..\n..#..\n..#..\n..#..\n..#..");
+        let found = drawn('7');
+        assert_eq!(found, "#####\n....#\n...#.\n..#..\n.#...\n.#...\n.#...");
         assert_eq!(drawn(' '), ["....."; 7].join("\n"));
         for unknown in ['é', '車', '\n', '\u{7f}'] {
             assert_eq!(glyph(unknown), UNKNOWN, "{unknown:?}");

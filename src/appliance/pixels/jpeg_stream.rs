@@ -193,11 +193,8 @@ mod tests {
             stream.extend_from_slice(between.as_bytes());
             for size in [1, 7, 1000, stream.len()] {
                 let (images, cutter) = found(&stream, size);
-                assert_eq!(
-                    images,
-                    [a.clone(), b.clone(), a.clone()],
-                    "{between:?} by {size}"
-                );
+                let wanted = [a.clone(), b.clone(), a.clone()];
+                assert_eq!(images, wanted, "{between:?} by {size}");
                 assert_eq!((cutter.images(), cutter.cut()), (3, 0), "{between:?}");
             }
         }

@@ -180,10 +180,8 @@ mod tests {
         let grid = Grid::new(1, Size::new(641, 359));
         assert_eq!(grid.size(), Size::new(642, 360));
         let rect = grid.fit(0, Size::new(641, 359));
-        assert_eq!(
-            (rect.left, rect.top, rect.size),
-            (0, 0, Size::new(641, 359))
-        );
+        let found = (rect.left, rect.top, rect.size);
+        assert_eq!(found, (0, 0, Size::new(641, 359)));
         assert_eq!(Grid::new(1, Size::new(1, 1)).size(), Size::new(2, 2));
     }
 

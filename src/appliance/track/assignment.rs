@@ -350,14 +350,10 @@ mod tests {
             candidate(0, 0, 1, 0.8),
             candidate(0, 1, 0, 0.8),
         ];
-        assert_eq!(
-            assign(Association::Greedy, candidates.clone(), 2, 2),
-            [Some(0), None]
-        );
-        assert_eq!(
-            assign(Association::Optimal, candidates, 2, 2),
-            [Some(1), Some(0)]
-        );
+        let found = assign(Association::Greedy, candidates.clone(), 2, 2);
+        assert_eq!(found, [Some(0), None]);
+        let found = assign(Association::Optimal, candidates, 2, 2);
+        assert_eq!(found, [Some(1), Some(0)]);
     }
 
     #[test]
@@ -368,11 +364,8 @@ mod tests {
             candidate(1, 0, 1, 0.4),
         ];
         for association in [Association::Greedy, Association::Optimal] {
-            assert_eq!(
-                assign(association, candidates.clone(), 2, 2),
-                [Some(1), Some(0)],
-                "{association:?}"
-            );
+            let found = assign(association, candidates.clone(), 2, 2);
+            assert_eq!(found, [Some(1), Some(0)], "{association:?}");
         }
     }
 

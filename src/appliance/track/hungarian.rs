@@ -142,10 +142,8 @@ mod tests {
         assert_eq!(solver.solve(2, 0, &[]), &[None, None]);
         assert_eq!(solver.solve(1, 1, &[0.0]), &[None]);
         // A greedy choice would take 0.9 and leave the second row unmatched.
-        assert_eq!(
-            solver.solve(2, 2, &[0.9, 0.8, 0.8, 0.0]),
-            &[Some(1), Some(0)]
-        );
+        let found = solver.solve(2, 2, &[0.9, 0.8, 0.8, 0.0]);
+        assert_eq!(found, &[Some(1), Some(0)]);
         // Here the one good pair outweighs two poor ones.
         assert_eq!(solver.solve(2, 2, &[0.9, 0.4, 0.4, 0.0]), &[Some(0), None]);
         assert_eq!(solver.solve(3, 1, &[0.3, 0.7, 0.5]), &[None, Some(0), None]);

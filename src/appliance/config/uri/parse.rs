@@ -305,15 +305,13 @@ pub(crate) mod tests {
     fn camera_and_launch_uris_are_parsed() {
         let any = V4l2Format::Any;
         let device = PathBuf::from("/dev/video0");
-        assert_eq!(
-            parsed("v4l2:///dev/video0"),
-            SourceUri::V4l2 {
-                device,
-                format: any,
-                size: None,
-                fps: None
-            }
-        );
+        let wanted = SourceUri::V4l2 {
+            device,
+            format: any,
+            size: None,
+            fps: None,
+        };
+        assert_eq!(parsed("v4l2:///dev/video0"), wanted);
         let csi = SourceUri::Csi {
             sensor: 1,
             mode: None,
@@ -321,10 +319,8 @@ pub(crate) mod tests {
             fps: None,
         };
         assert_eq!(parsed("csi://1"), csi);
-        assert_eq!(
-            parsed("launch: videotestsrc ! a://b "),
-            SourceUri::Launch("videotestsrc ! a://b".to_owned())
-        );
+        let found = parsed("launch: videotestsrc ! a://b ");
+        assert_eq!(found, SourceUri::Launch("videotestsrc ! a://b".to_owned()));
         let images = SourceUri::Images(PathBuf::from("conf/a b/c"));
         assert_eq!(parsed("images:a b/c"), images);
         assert_eq!(images.to_string(), "images:conf/a b/c");

@@ -647,10 +647,8 @@ mod tests {
 
     #[test]
     fn long_and_deep_yaml_is_rejected_without_stack_overflow() {
-        assert_eq!(
-            refused(&" ".repeat((1 << 20) + 1)),
-            "f.yaml: the file is longer than 1024 KiB\n1 problem in f.yaml"
-        );
+        let wanted = "f.yaml: the file is longer than 1024 KiB\n1 problem in f.yaml";
+        assert_eq!(refused(&" ".repeat((1 << 20) + 1)), wanted);
         for opening in ["[", "{a: ", "- ", "? "] {
             let error = refused(&opening.repeat(200_000));
             assert!(

@@ -68,29 +68,21 @@ mod tests {
     fn corners_and_centers_become_input_pixels() {
         let input = Size::new(64, 32);
         let unit = BoxUnit::Normalized.pixels(input);
-        assert_eq!(
-            from_corners([0.25, 0.5, 0.5, 1.0], unit),
-            [16.0, 16.0, 32.0, 32.0]
-        );
-        assert_eq!(
-            from_center([0.5, 0.5, 0.25, 0.5], unit),
-            [24.0, 8.0, 40.0, 24.0]
-        );
+        let found = from_corners([0.25, 0.5, 0.5, 1.0], unit);
+        assert_eq!(found, [16.0, 16.0, 32.0, 32.0]);
+        let found = from_center([0.5, 0.5, 0.25, 0.5], unit);
+        assert_eq!(found, [24.0, 8.0, 40.0, 24.0]);
         let pixels = BoxUnit::Pixels.pixels(input);
-        assert_eq!(
-            from_center([10.0, 20.0, 4.0, 6.0], pixels),
-            [8.0, 17.0, 12.0, 23.0]
-        );
+        let found = from_center([10.0, 20.0, 4.0, 6.0], pixels);
+        assert_eq!(found, [8.0, 17.0, 12.0, 23.0]);
     }
 
     #[test]
     fn the_invalid_value_is_found() {
         let sound = [0.0; 4];
         assert_eq!(first_unbounded(&[1.0; 4], &sound), None);
-        assert_eq!(
-            first_unbounded(&[1.0, 1.0, f32::NEG_INFINITY, f32::NAN], &sound),
-            Some(2)
-        );
+        let found = first_unbounded(&[1.0, 1.0, f32::NEG_INFINITY, f32::NAN], &sound);
+        assert_eq!(found, Some(2));
         let beyond = [f32::INFINITY, 0.0, 0.0, 0.0];
         assert_eq!(first_unbounded(&[1.0, -9.0, 8.0, 1.0], &beyond), Some(1));
     }

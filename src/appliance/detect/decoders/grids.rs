@@ -77,10 +77,8 @@ mod tests {
         for (stride, columns, rows) in [(8, 80, 45), (16, 40, 23), (32, 20, 12), (64, 10, 6)] {
             let grid = Grid::new(input, stride);
             assert_eq!((grid.columns, grid.rows), (columns, rows));
-            assert_eq!(
-                Grid::from_size(input, stride / 2, columns, rows),
-                Some(grid)
-            );
+            let found = Grid::from_size(input, stride / 2, columns, rows);
+            assert_eq!(found, Some(grid));
             assert_eq!(Grid::from_cells(input, 0, columns * rows), Some(grid));
         }
         assert_eq!(Grid::from_size(input, 0, 40, 22), None);

@@ -383,15 +383,11 @@ mod tests {
         };
         let mut last_report = LastReport::default();
         let elapsed = Duration::from_secs(61);
-        assert_eq!(
-            line(&last_report.state(elapsed)),
-            "building the engine for 61 s"
-        );
+        let found = line(&last_report.state(elapsed));
+        assert_eq!(found, "building the engine for 61 s");
         last_report.on_progress(&progress("Building", "", 1, 4));
         last_report.on_progress(&progress("Timing", "Building", 7, 90));
-        assert_eq!(
-            line(&last_report.state(elapsed)),
-            "building the engine for 61 s: step 1 of 4, Timing"
-        );
+        let found = line(&last_report.state(elapsed));
+        assert_eq!(found, "building the engine for 61 s: step 1 of 4, Timing");
     }
 }

@@ -169,10 +169,8 @@ mod tests {
         ], "Bindings": ["a", "d"]}"#;
         let layers = Layers::read(json).expect("it has layers");
         assert_eq!(layers.total, 4);
-        assert_eq!(
-            layers.precision,
-            counted(&[("fp16", 1), ("fp32", 1), ("int8", 2)])
-        );
+        let wanted = counted(&[("fp16", 1), ("fp32", 1), ("int8", 2)]);
+        assert_eq!(layers.precision, wanted);
         assert_eq!(layers.device, counted(&[("GPU", 4)]));
         assert!(layers.fell_back.is_empty());
     }
@@ -193,10 +191,8 @@ mod tests {
     #[test]
     fn layer_names_are_counted_and_other_formats_rejected() {
         let layers = Layers::read(r#"{"Layers": ["a", "b"], "Bindings": []}"#).expect("layers");
-        assert_eq!(
-            (layers.total, layers.precision),
-            (2, counted(&[("unknown", 2)]))
-        );
+        let found = (layers.total, layers.precision);
+        assert_eq!(found, (2, counted(&[("unknown", 2)])));
         for text in ["", "{}", "[]", "{\"Layers\": 3}", "no JSON"] {
             assert_eq!(Layers::read(text), None, "{text}");
         }

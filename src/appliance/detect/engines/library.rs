@@ -82,19 +82,13 @@ mod tests {
         };
         assert_eq!(with(&["libother.so", "libnvinfer_plugin.so.8"]), None);
         let path = |name: &str| Some(folder.path().join(name));
-        assert_eq!(
-            with(&["libnvinfer_lean.so.11"]),
-            path("libnvinfer_lean.so.11")
-        );
-        assert_eq!(
-            with(&["libtensorrt_rtx.so.1.7.1"]),
-            path("libtensorrt_rtx.so.1.7.1")
-        );
+        let found = with(&["libnvinfer_lean.so.11"]);
+        assert_eq!(found, path("libnvinfer_lean.so.11"));
+        let found = with(&["libtensorrt_rtx.so.1.7.1"]);
+        assert_eq!(found, path("libtensorrt_rtx.so.1.7.1"));
         assert_eq!(with(&["libnvinfer.so.8"]), path("libnvinfer.so.8"));
-        assert_eq!(
-            with(&["libnvinfer.so", "libnvinfer.so.10"]),
-            path("libnvinfer.so.10")
-        );
+        let found = with(&["libnvinfer.so", "libnvinfer.so.10"]);
+        assert_eq!(found, path("libnvinfer.so.10"));
         assert_eq!(library_in(&folder.path().join("libnvinfer.so")), None);
     }
 

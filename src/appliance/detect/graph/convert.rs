@@ -421,10 +421,8 @@ mod tests {
         let [weight] = graph.weights.as_slice() else {
             panic!("{} weights", graph.weights.len());
         };
-        assert_eq!(
-            (weight.name, weight.axes.as_slice()),
-            ("im_shape", &[1, 2][..])
-        );
+        let found = (weight.name, weight.axes.as_slice());
+        assert_eq!(found, ("im_shape", &[1, 2][..]));
         let sides = [192.0_f32, 256.0].map(f32::to_le_bytes).concat();
         assert_eq!(weight.raw, Some(sides.as_slice()));
     }
@@ -433,21 +431,15 @@ mod tests {
     fn usual_ends_stay() {
         let axes = [1, 3, 2, 4].map(Axis::Fixed);
         for element in [Element::FLOAT, Element::UINT8] {
-            assert_eq!(
-                converted(&network((element, &axes), Element::FLOAT, 17)),
-                None
-            );
+            let found = converted(&network((element, &axes), Element::FLOAT, 17));
+            assert_eq!(found, None);
         }
         // Gray images, and what takes none.
         let gray = [1, 1, 2, 4].map(Axis::Fixed);
-        assert_eq!(
-            converted(&network((Element::FLOAT16, &gray), Element::FLOAT, 17)),
-            None
-        );
+        let found = converted(&network((Element::FLOAT16, &gray), Element::FLOAT, 17));
+        assert_eq!(found, None);
         let row = [1, 6].map(Axis::Fixed);
-        assert_eq!(
-            converted(&network((Element::FLOAT16, &row), Element::FLOAT, 17)),
-            None
-        );
+        let found = converted(&network((Element::FLOAT16, &row), Element::FLOAT, 17));
+        assert_eq!(found, None);
     }
 }

@@ -90,10 +90,8 @@ fn full_model_yaml_is_parsed() {
         }
     );
     assert_eq!(spec.labels, ["person", "car"]);
-    assert_eq!(
-        (spec.score_threshold, spec.nms_iou, spec.max_detections),
-        (0.25, 0.5, 50)
-    );
+    let found = (spec.score_threshold, spec.nms_iou, spec.max_detections);
+    assert_eq!(found, (0.25, 0.5, 50));
     assert_eq!(spec.license.spdx, "Apache-2.0");
     let files: Vec<_> = spec
         .files
@@ -105,11 +103,8 @@ fn full_model_yaml_is_parsed() {
         ("fp32", Path::new("models/tiny/sub/tiny.onnx")),
     ];
     assert_eq!(files, wanted, "the order of the file is kept");
-    assert_eq!(
-        spec.files[0].sha256.to_string(),
-        "a".repeat(64),
-        "digits are compared in lower case"
-    );
+    let found = spec.files[0].sha256.to_string();
+    assert_eq!(found, "a".repeat(64), "digits are compared in lower case");
 }
 
 #[test]
@@ -133,15 +128,10 @@ fn optional_model_keys_have_defaults() {
     let text = text.replace("labels: [person, car]", "labels_file: names.txt");
     let spec = parse(&text).expect("it is right");
     assert_eq!((spec.input.mean, spec.input.scale), ([0.0; 3], [1.0; 3]));
-    assert_eq!(
-        (spec.score_threshold, spec.nms_iou, spec.max_detections),
-        (0.3, 0.45, 300)
-    );
-    assert_eq!(
-        spec.labels,
-        ["names.txt", "dog"],
-        "one name a line, blank lines skipped"
-    );
+    let found = (spec.score_threshold, spec.nms_iou, spec.max_detections);
+    assert_eq!(found, (0.3, 0.45, 300));
+    let wanted = ["names.txt", "dog"];
+    assert_eq!(spec.labels, wanted, "one name a line, blank lines skipped");
 }
 
 #[test]
@@ -223,10 +213,8 @@ fn numbers_have_ranges_and_are_finite() {
     };
     for good in ["0", "0.5", "1", "1.0"] {
         let spec = with("score_threshold", "0.25", good).expect(good);
-        assert_eq!(
-            spec.score_threshold.to_string(),
-            good.trim_end_matches(".0")
-        );
+        let wanted = good.trim_end_matches(".0");
+        assert_eq!(spec.score_threshold.to_string(), wanted);
     }
     for wrong in ["-0.1", "1.1", ".nan", ".inf", "-.inf", "word", "[1]"] {
         let error = with("score_threshold", "0.25", wrong).expect_err(wrong);
@@ -284,10 +272,8 @@ fn external_weight_files_have_hashes() {
     let [weights] = spec.files[1].weights.as_slice() else {
         panic!("one file of weights was given: {:?}", spec.files[1]);
     };
-    assert_eq!(
-        (weights.location.as_str(), weights.sha256.to_string()),
-        (name, digits.to_lowercase())
-    );
+    let found = (weights.location.as_str(), weights.sha256.to_string());
+    assert_eq!(found, (name, digits.to_lowercase()));
     #[rustfmt::skip]
     let cases = [
         (format!("{{../a: {digits}}}"), "the path `../a`, expected a path below the network's folder"),
@@ -309,10 +295,8 @@ fn byte_inputs_reject_normalization() {
         .filter(|line| !line.starts_with("  mean") && !line.starts_with("  scale"))
         .map(|line| format!("{line}\n"))
         .collect();
-    assert_eq!(
-        parse(&plain).expect("it is right").input.element,
-        InputElement::Uint8
-    );
+    let found = parse(&plain).expect("it is right").input.element;
+    assert_eq!(found, InputElement::Uint8);
     let error = parse(&bytes).expect_err("mean and scale").to_string();
     for key in ["mean", "scale"] {
         let said = format!("a {key} for bytes, expected no {key} with `type: uint8`");

@@ -44,10 +44,8 @@ fn sizes_come_from_the_image() {
         ((1, 1), (2, 1)),
     ];
     for ((width, height), (stroke, scale)) in cases {
-        assert_eq!(
-            Painter::for_size(Size::new(width, height)),
-            Painter { stroke, scale }
-        );
+        let found = Painter::for_size(Size::new(width, height));
+        assert_eq!(found, Painter { stroke, scale });
     }
     let _ = Painter::for_size(Size::new(u32::MAX, u32::MAX));
 }

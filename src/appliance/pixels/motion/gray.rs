@@ -248,10 +248,8 @@ mod tests {
         let part = GrayReducer::default().reduce(&frame).expect("large enough");
         let geometry = part.geometry();
         assert_eq!(geometry.to_source([10.0, 20.0]), [1020.0, 390.0]);
-        assert_eq!(
-            geometry.to_gray(&[1020.0, 390.0, 1026.0, 396.0]),
-            [10.0, 20.0, 11.0, 21.0]
-        );
+        let found = geometry.to_gray(&[1020.0, 390.0, 1026.0, 396.0]);
+        assert_eq!(found, [10.0, 20.0, 11.0, 21.0]);
         assert!(!part.has_geometry_of(&whole.geometry()));
     }
 

@@ -56,10 +56,8 @@ mod tests {
 
     #[test]
     fn identifiers_are_readable() {
-        assert_eq!(
-            join(&["jetwatch", "gate_1", "source", "yard"]),
-            "jetwatch--gate_1--source--yard"
-        );
+        let found = join(&["jetwatch", "gate_1", "source", "yard"]);
+        assert_eq!(found, "jetwatch--gate_1--source--yard");
         assert_eq!(join(&["a-b", "x.y", "é", ""]), "a-2db--x-2ey---c3-a9--");
         assert_eq!(split("a-2xb"), None);
         assert_eq!(split("a-"), None);

@@ -354,13 +354,11 @@ fn devices_are_withdrawn_when_their_sources_leave() {
     assert_eq!(all.len(), 3);
     state.take(Fact::SourceRemoved("yard".to_owned()));
     assert!(state.drop_leaving());
-    assert_eq!(
-        state.messages(),
-        [DiscoveryMessage {
-            topic: YARD.to_owned(),
-            payload: Bytes::new()
-        }]
-    );
+    let wanted = [DiscoveryMessage {
+        topic: YARD.to_owned(),
+        payload: Bytes::new(),
+    }];
+    assert_eq!(state.messages(), wanted);
     assert_eq!(state.announcement().devices, 2);
 
     // One that left while the daemon was down.

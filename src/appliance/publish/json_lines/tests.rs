@@ -241,10 +241,8 @@ fn existing_file_is_appended_after_terminating_partial_line() {
     assert_eq!((lines.len(), lines[0]), (3, "{\"half\":"), "{text}");
     for (line, reason) in lines[1..].iter().zip(["first", "second"]) {
         let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
-        assert_eq!(
-            (value["kind"].as_str(), value["reason"].as_str()),
-            (Some("source"), Some(reason))
-        );
+        let found = (value["kind"].as_str(), value["reason"].as_str());
+        assert_eq!(found, (Some("source"), Some(reason)));
     }
 }
 

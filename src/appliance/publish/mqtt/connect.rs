@@ -475,10 +475,8 @@ mod tests {
         ];
         for (listen, host) in cases {
             let listen = listen.parse().expect("an address");
-            assert_eq!(
-                endpoint(&Broker::Embedded { listen }),
-                (host.to_owned(), 1883, false)
-            );
+            let found = endpoint(&Broker::Embedded { listen });
+            assert_eq!(found, (host.to_owned(), 1883, false));
         }
         let url = Broker::Url {
             host: "[::1]".to_owned(),

@@ -264,11 +264,8 @@ mod tests {
             let expected: Features = expected.iter().copied().collect();
             let first = attempts(&mut known, &ALL, broker);
             assert_eq!(first, (Some(expected), connections), "{name}");
-            assert_eq!(
-                attempts(&mut known, &ALL, broker),
-                (Some(expected), 1),
-                "{name}"
-            );
+            let found = attempts(&mut known, &ALL, broker);
+            assert_eq!(found, (Some(expected), 1), "{name}");
         }
     }
 
@@ -279,23 +276,15 @@ mod tests {
         let refuses = |_| Some(Failure::Refused(code));
         assert_eq!(attempts(&mut known, &ALL, refuses), (None, 4));
         let denies = |_| Some(Failure::Refused(ReasonCode::NOT_AUTHORIZED));
-        assert_eq!(
-            attempts(&mut known, &[Feature::Version5], denies),
-            (None, 4)
-        );
+        let found = attempts(&mut known, &[Feature::Version5], denies);
+        assert_eq!(found, (None, 4));
         // Every second time all steps.
-        assert_eq!(
-            attempts(&mut known, &ALL, |_| Some(Failure::Closed)),
-            (None, 14)
-        );
-        assert_eq!(
-            attempts(&mut known, &[], |_| Some(Failure::Closed)),
-            (None, 4)
-        );
-        assert_eq!(
-            attempts(&mut known, &ALL, |_| Some(Failure::Other)),
-            (None, 4)
-        );
+        let found = attempts(&mut known, &ALL, |_| Some(Failure::Closed));
+        assert_eq!(found, (None, 14));
+        let found = attempts(&mut known, &[], |_| Some(Failure::Closed));
+        assert_eq!(found, (None, 4));
+        let found = attempts(&mut known, &ALL, |_| Some(Failure::Other));
+        assert_eq!(found, (None, 4));
         assert_eq!(known.without(), Features::default());
     }
 }

@@ -35,10 +35,8 @@ fn labels_map_to_distinct_topic_levels() {
         let wanted = format!("jetwatch/gate/cam/counts/{level}");
         assert_eq!(count_topic(&mut topics, label), wanted);
     }
-    assert_eq!(
-        count_topic(&mut topics, "unknown thing"),
-        "jetwatch/gate/cam/counts/unknown_thing"
-    );
+    let found = count_topic(&mut topics, "unknown thing");
+    assert_eq!(found, "jetwatch/gate/cam/counts/unknown_thing");
 }
 
 #[test]

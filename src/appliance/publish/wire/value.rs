@@ -241,10 +241,8 @@ mod tests {
             }
             .to_string()
         };
-        assert_eq!(
-            id(1_700_000_000_000_042, "gate", 7),
-            "1700000000.000042-gate-7"
-        );
+        let found = id(1_700_000_000_000_042, "gate", 7);
+        assert_eq!(found, "1700000000.000042-gate-7");
         assert_ne!(id(1, "gate", 7), id(2, "gate", 7));
     }
 

@@ -141,18 +141,13 @@ fn small_changes_wait_for_the_interval_and_jitter_is_no_change() {
     ];
     for (name, next, ms, expected) in cases {
         let mut generator = TrackEventGenerator::new(Duration::from_millis(500));
-        assert_eq!(
-            kinds(&step(&mut generator, 0, std::slice::from_ref(&base))),
-            [(EventKind::New, 1)]
-        );
+        let found = kinds(&step(&mut generator, 0, std::slice::from_ref(&base)));
+        assert_eq!(found, [(EventKind::New, 1)]);
         let events = step(&mut generator, ms, std::slice::from_ref(next));
         assert_eq!(!events.is_empty(), expected, "{name} after {ms} ms");
         if let [event] = &events[..] {
-            assert_eq!(
-                (event.before.as_ref(), &event.after),
-                (Some(&base), next),
-                "{name}"
-            );
+            let found = (event.before.as_ref(), &event.after);
+            assert_eq!(found, (Some(&base), next), "{name}");
         }
     }
 }
@@ -181,10 +176,8 @@ fn a_clock_set_back_does_not_suppress_updates() {
         xyxy: [50.0, 0.0, 150.0, 100.0],
         ..active(1)
     };
-    assert_eq!(
-        kinds(&step(&mut generator, 40, &[moved])),
-        [(EventKind::Update, 1)]
-    );
+    let found = kinds(&step(&mut generator, 40, &[moved]));
+    assert_eq!(found, [(EventKind::Update, 1)]);
 }
 
 #[test]
@@ -245,17 +238,13 @@ fn finish_ends_every_track_once_in_order() {
             .iter()
             .all(|event| event.after.state == TrackState::Ended && event.frame_at == time(10))
     );
-    assert_eq!(
-        events
-            .iter()
-            .map(|event| event.ended_at)
-            .collect::<Vec<_>>(),
-        [Some(time(10)), Some(time(0))]
-    );
-    assert_eq!(
-        generator.count_changes(),
-        [ClassCount { class: 0, count: 0 }]
-    );
+    let found = events
+        .iter()
+        .map(|event| event.ended_at)
+        .collect::<Vec<_>>();
+    assert_eq!(found, [Some(time(10)), Some(time(0))]);
+    let found = generator.count_changes();
+    assert_eq!(found, [ClassCount { class: 0, count: 0 }]);
     events.clear();
     generator.finish(&mut events);
     assert_eq!(events, []);
@@ -311,10 +300,8 @@ fn attributes_are_published_at_once_and_stay() {
         panic!("{events:?}");
     };
     assert_eq!(event.kind, EventKind::Update);
-    assert_eq!(
-        event.before.as_ref().map(|track| track.attributes.len()),
-        Some(0)
-    );
+    let found = event.before.as_ref().map(|track| track.attributes.len());
+    assert_eq!(found, Some(0));
     assert_eq!(event.after.attributes, color("red", 0.5));
     // A new score alone causes no event, but later events show it.
     generator.set_attributes(TrackId(1), color("red", 0.7), &mut events);

@@ -66,11 +66,8 @@ fn track_passes_all_states() {
         (&[square(40.0)], &[(0, Tentative)]),
     ];
     for (frame, (detections, expected)) in steps.iter().enumerate() {
-        assert_eq!(
-            states(tracker.update(detections)),
-            *expected,
-            "frame {frame}"
-        );
+        let found = states(tracker.update(detections));
+        assert_eq!(found, *expected, "frame {frame}");
     }
 }
 
@@ -138,10 +135,8 @@ fn a_tentative_track_that_misses_a_frame_is_removed_and_gets_no_id() {
     for _ in 0..3 {
         tracker.update(&[square(500.0)]);
     }
-    assert_eq!(
-        states(tracker.update(&[square(500.0)])),
-        [(1, TrackState::Active)]
-    );
+    let found = states(tracker.update(&[square(500.0)]));
+    assert_eq!(found, [(1, TrackState::Active)]);
 }
 
 #[test]
@@ -152,10 +147,8 @@ fn ids_are_dense_in_the_order_of_confirmation() {
     tracker.update(&[square(300.0), square(600.0)]);
     tracker.update(&[square(300.0), square(600.0)]);
     let last = tracker.update(&[square(600.0), square(300.0)]);
-    assert_eq!(
-        states(last),
-        [(1, TrackState::Active), (2, TrackState::Active)]
-    );
+    let found = states(last);
+    assert_eq!(found, [(1, TrackState::Active), (2, TrackState::Active)]);
     assert_eq!(last[0].xyxy[0], 300.0);
     assert_eq!(tracker.creation_ids(), [1, 2]);
 }
@@ -167,14 +160,10 @@ fn probation_of_one_confirms_at_once_and_zero_lost_frames_end_at_once() {
         max_lost_frames: 0,
         ..config()
     });
-    assert_eq!(
-        states(tracker.update(&[square(0.0)])),
-        [(1, TrackState::Active)]
-    );
-    assert_eq!(
-        states(tracker.update(&[square(300.0)])),
-        [(1, TrackState::Ended), (2, TrackState::Active)]
-    );
+    let found = states(tracker.update(&[square(0.0)]));
+    assert_eq!(found, [(1, TrackState::Active)]);
+    let found = states(tracker.update(&[square(300.0)]));
+    assert_eq!(found, [(1, TrackState::Ended), (2, TrackState::Active)]);
 }
 
 #[test]
@@ -190,11 +179,8 @@ fn active_track_matches_before_lost_one() {
         tracker.update(&[square(90.0)]);
         tracker.update(&[square(50.0)]);
         let tracks = tracker.update(&[square(5.0)]);
-        assert_eq!(
-            states(tracks),
-            [(1, TrackState::Ended), (2, TrackState::Active)],
-            "{association:?}"
-        );
+        let wanted = [(1, TrackState::Ended), (2, TrackState::Active)];
+        assert_eq!(states(tracks), wanted, "{association:?}");
     }
 }
 
@@ -264,10 +250,8 @@ fn finish_ends_the_confirmed_once_and_goes_on_with_new_ids() {
     for _ in 0..2 {
         tracker.update(&[square(0.0)]);
     }
-    assert_eq!(
-        states(tracker.update(&[square(0.0)])),
-        [(2, TrackState::Active)]
-    );
+    let found = states(tracker.update(&[square(0.0)]));
+    assert_eq!(found, [(2, TrackState::Active)]);
 }
 
 /// A square of 100 pixels that moves 30 pixels per frame, which SORT and ByteTrack can predict.
@@ -338,21 +322,17 @@ fn a_second_stage_pairs_low_scores_at_a_higher_overlap() {
         }
         let mut state = |detection| states(tracker.update(&[detection]));
         assert_eq!(state(weak(0.2, 0.0)), [(1, TrackState::Active)]);
-        assert_eq!(
-            state(weak(0.05, 0.0)),
-            [(1, TrackState::Lost)],
-            "{kind:?}: score below the minimum"
-        );
+        let found = state(weak(0.05, 0.0));
+        let wanted = [(1, TrackState::Lost)];
+        assert_eq!(found, wanted, "{kind:?}: score below the minimum");
         assert_eq!(
             state(weak(0.2, 40.0)),
             [(1, TrackState::Lost)],
             "{kind:?}: too little overlap, and none begins"
         );
-        assert_eq!(
-            state(weak(0.2, 0.0)),
-            [(1, TrackState::Active)],
-            "{kind:?}: a lost one is continued, too"
-        );
+        let found = state(weak(0.2, 0.0));
+        let wanted = [(1, TrackState::Active)];
+        assert_eq!(found, wanted, "{kind:?}: a lost one is continued, too");
     }
 }
 
@@ -396,18 +376,14 @@ fn probation_counts_the_frames_between_two_updates() {
     }
     tracker.finish();
     tracker.update(&[]);
-    assert_eq!(
-        states(tracker.update(&[square(0.0)])),
-        [(0, TrackState::Tentative)]
-    );
+    let wanted = [(0, TrackState::Tentative)];
+    assert_eq!(states(tracker.update(&[square(0.0)])), wanted);
     for _ in 0..5 {
         // One detection is not enough.
         assert_eq!(states(tracker.coast()), [(0, TrackState::Tentative)]);
     }
-    assert_eq!(
-        states(tracker.update(&[square(0.0)])),
-        [(2, TrackState::Active)]
-    );
+    let wanted = [(2, TrackState::Active)];
+    assert_eq!(states(tracker.update(&[square(0.0)])), wanted);
 }
 
 #[test]

@@ -45,10 +45,8 @@ fn a_stored_engine_is_found_with_its_bytes() {
     let Lookup::Found(found) = cache.find(&spec).expect("readable") else {
         panic!("it was just stored");
     };
-    assert_eq!(
-        (found.path, found.plan.as_slice()),
-        (path, b"a plan".as_slice())
-    );
+    let wanted = (path, b"a plan".as_slice());
+    assert_eq!((found.path, found.plan.as_slice()), wanted);
     assert_eq!(found.manifest.recipe, spec.cache_key_fields());
     let names: Vec<String> = fs::read_dir(cache.folder())
         .expect("it is there")
@@ -170,14 +168,10 @@ fn the_list_has_the_state_of_each_engine() {
     assert_eq!(list.len(), 4);
     assert_eq!(state(&whole), ListedState::Whole);
     assert!(matches!(state(&damaged), ListedState::Damaged(what) if what.contains("SHA-256")));
-    assert_eq!(
-        state(&orphan),
-        ListedState::Incomplete("it has no manifest".to_owned())
-    );
-    assert_eq!(
-        state(&alone),
-        ListedState::Incomplete("there is a manifest alone".to_owned())
-    );
+    let wanted = ListedState::Incomplete("it has no manifest".to_owned());
+    assert_eq!(state(&orphan), wanted);
+    let wanted = ListedState::Incomplete("there is a manifest alone".to_owned());
+    assert_eq!(state(&alone), wanted);
 }
 
 #[test]

@@ -55,33 +55,21 @@ fn the_file_of_the_precision_is_selected_else_fp32_where_possible() {
     };
     let is = |file: &str, precision| Ok((file.to_owned(), precision));
     assert_eq!(chosen(&spec, None, false), is("int8", Precision::Int8));
-    assert_eq!(
-        chosen(&spec, Some("int8"), false),
-        is("int8", Precision::Int8)
-    );
-    assert_eq!(
-        chosen(&spec, Some("fp32"), false),
-        is("fp32", Precision::Fp32)
-    );
-    assert_eq!(
-        chosen(&spec, Some("fp16"), false),
-        is("fp32", Precision::Fp16)
-    );
+    let found = chosen(&spec, Some("int8"), false);
+    assert_eq!(found, is("int8", Precision::Int8));
+    let found = chosen(&spec, Some("fp32"), false);
+    assert_eq!(found, is("fp32", Precision::Fp32));
+    let found = chosen(&spec, Some("fp16"), false);
+    assert_eq!(found, is("fp32", Precision::Fp16));
     // A calibration is for the float network, also where there is a quantized one: a DLA takes no other.
-    assert_eq!(
-        chosen(&spec, Some("int8"), true),
-        is("fp32", Precision::Int8)
-    );
-    assert_eq!(
-        chosen(&spec, Some("fp16"), true),
-        is("fp32", Precision::Fp16)
-    );
+    let found = chosen(&spec, Some("int8"), true);
+    assert_eq!(found, is("fp32", Precision::Int8));
+    let found = chosen(&spec, Some("fp16"), true);
+    assert_eq!(found, is("fp32", Precision::Fp16));
 
     let float = without(&spec, "int8");
-    assert_eq!(
-        chosen(&float, Some("int8"), true),
-        is("fp32", Precision::Int8)
-    );
+    let found = chosen(&float, Some("int8"), true);
+    assert_eq!(found, is("fp32", Precision::Int8));
     let error = chosen(&float, Some("int8"), false).expect_err("nothing is quantized");
     assert!(error.contains("--calibration-images"), "{error}");
     let quantized = without(&spec, "fp32");
@@ -99,10 +87,8 @@ fn variants_of_a_precision_use_that_precision() {
     spec.files[0].precision = "int8-small".to_owned();
     let (file, precision) =
         select_model_file(&spec, Some("int8-small"), false).expect("it is there");
-    assert_eq!(
-        (file.precision.as_str(), precision),
-        ("int8-small", Precision::Int8)
-    );
+    let found = (file.precision.as_str(), precision);
+    assert_eq!(found, ("int8-small", Precision::Int8));
     let spec = EngineSpec {
         file,
         ..engine_spec()
@@ -178,10 +164,9 @@ fn irrelevant_settings_are_not_in_cache_key() {
 #[test]
 fn the_command_is_quoted_for_a_shell() {
     let spec = engine_spec();
-    assert_eq!(
-        spec.command(Path::new(jetwatch_config::ENGINES_FOLDER)),
-        "jetwatch engine build --model models/tiny --precision int8 --batch 4 --workers 2"
-    );
+    let found = spec.command(Path::new(jetwatch_config::ENGINES_FOLDER));
+    let wanted = "jetwatch engine build --model models/tiny --precision int8 --batch 4 --workers 2";
+    assert_eq!(found, wanted);
     let other = EngineSpec {
         folder: "my models/it's".into(),
         file: ModelFile {
@@ -224,8 +209,6 @@ fn calibration_cache_is_recognized_by_first_line() {
     let mut calibrated = engine_spec();
     calibrated.calibration = Some(calibration);
     let other = calibrated.with_calibration(b"TRT-8502-EntropyCalibration2\n");
-    assert_ne!(
-        calibrated.cache_key_fields().key(),
-        other.cache_key_fields().key()
-    );
+    let found = calibrated.cache_key_fields().key();
+    assert_ne!(found, other.cache_key_fields().key());
 }

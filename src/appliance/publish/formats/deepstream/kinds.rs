@@ -191,24 +191,20 @@ mod tests {
             [0, 1, 2, 3, 9].map(|class| kinds.of(class))
         };
         let default = kinds(&ObjectKinds::default());
-        assert_eq!(
-            default,
-            [Some(Kind::Person), Some(Kind::Vehicle), None, None, None]
-        );
+        let wanted = [Some(Kind::Person), Some(Kind::Vehicle), None, None, None];
+        assert_eq!(default, wanted);
         let given = ObjectKinds {
             vehicle: vec!["van".to_owned()],
             product: vec!["dog".to_owned()],
             ..ObjectKinds::default()
         };
-        assert_eq!(
-            kinds(&given),
-            [
-                Some(Kind::Person),
-                None,
-                Some(Kind::Vehicle),
-                Some(Kind::Product),
-                None
-            ]
-        );
+        let wanted = [
+            Some(Kind::Person),
+            None,
+            Some(Kind::Vehicle),
+            Some(Kind::Product),
+            None,
+        ];
+        assert_eq!(kinds(&given), wanted);
     }
 }

@@ -117,10 +117,8 @@ mod tests {
         let car = ["gate/car".to_owned(), "gate/all".to_owned()];
         counts.add(&car);
         counts.add(&car);
-        assert_eq!(
-            published(&mut counts),
-            [pair("f/gate/all", "2"), pair("f/gate/car", "2")]
-        );
+        let found = published(&mut counts);
+        assert_eq!(found, [pair("f/gate/all", "2"), pair("f/gate/car", "2")]);
         counts.remove(&car);
         counts.add(&car);
         assert_eq!(published(&mut counts), []);

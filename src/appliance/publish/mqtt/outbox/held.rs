@@ -148,10 +148,8 @@ mod tests {
         // The third was accepted; the others were refused, in any order.
         assert!(outbox.acknowledged(first[2].1));
         for at in [3, 0, 1] {
-            assert_eq!(
-                outbox.refused_for_now(first[at].1, false),
-                Some(HeldKind::Message)
-            );
+            let found = outbox.refused_for_now(first[at].1, false);
+            assert_eq!(found, Some(HeldKind::Message));
         }
         // Refused twice.
         assert_eq!(outbox.refused_for_now(first[0].1, false), None);
@@ -189,10 +187,8 @@ mod tests {
         outbox.set_state(message("s", "1"));
         outbox.set_state(message("t", "1"));
         let first = sent(&mut outbox, 10);
-        assert_eq!(
-            outbox.refused_for_now(first[0].1, false),
-            Some(HeldKind::State)
-        );
+        let found = outbox.refused_for_now(first[0].1, false);
+        assert_eq!(found, Some(HeldKind::State));
         assert!(outbox.acknowledged(first[1].1));
         assert!(!outbox.is_acknowledged("s") && !outbox.is_empty());
         outbox.set_state(message("s", "2"));
@@ -282,10 +278,8 @@ mod tests {
             assert_eq!(refuse(&mut outbox, "1"), Some(HeldKind::Aside));
         }
         let given_up = outbox.take_given_up();
-        assert_eq!(
-            (&*given_up[0].topic, given_up[0].bytes, given_up.len()),
-            ("e", 1, 1)
-        );
+        let found = (&*given_up[0].topic, given_up[0].bytes, given_up.len());
+        assert_eq!(found, ("e", 1, 1));
         let gap = outbox.last_gap().expect("a gap");
         assert_eq!((gap.from, gap.to, gap.reason), (1, 1, GapReason::Refused));
         assert_eq!(texts(sent(&mut outbox, 10)), ["7", "8", "9", "10"]);

@@ -115,10 +115,8 @@ fn unacknowledged_messages_are_resent_in_order_with_dup_flag() {
         .map(|(text, _, again)| (text, again))
         .collect();
     let expected = [("0", true), ("2", true), ("3", true), ("4", false)];
-    assert_eq!(
-        again,
-        expected.map(|(text, again)| (text.to_owned(), again))
-    );
+    let wanted = expected.map(|(text, again)| (text.to_owned(), again));
+    assert_eq!(again, wanted);
     adds_up(&outbox);
     assert_eq!(outbox.counts().delivered, 1);
 }
@@ -332,13 +330,11 @@ fn qos0_is_queued_only_while_connected() {
     outbox.connected();
     outbox.push_best_effort(message("d", "one"));
     outbox.push_best_effort(message("d", "two"));
-    assert_eq!(
-        sent(&mut outbox),
-        [
-            ("one".to_owned(), None, false),
-            ("two".to_owned(), None, false)
-        ]
-    );
+    let wanted = [
+        ("one".to_owned(), None, false),
+        ("two".to_owned(), None, false),
+    ];
+    assert_eq!(sent(&mut outbox), wanted);
     outbox.written();
     outbox.push_best_effort(message("d", "late"));
     outbox.disconnected();
@@ -609,10 +605,8 @@ fn values_that_are_not_retained_are_sent_on_each_connection_until_they_are_forgo
     adds_up(&outbox);
     // Their places are free.
     outbox.set_latest(message("c", "5"));
-    assert_eq!(
-        next(&mut outbox).map(|(value, _)| value),
-        Some("5".to_owned())
-    );
+    let found = next(&mut outbox).map(|(value, _)| value);
+    assert_eq!(found, Some("5".to_owned()));
     assert!(!outbox.has_state("a") && !outbox.has_state("b"));
     adds_up(&outbox);
 }

@@ -40,16 +40,10 @@ fn detections_below_the_minimum_score_are_left_out() {
         for _ in 0..3 {
             tracker.update(&[at(0.9)]);
         }
-        assert_eq!(
-            tracker.update(&[at(0.4)])[0].state,
-            TrackState::Lost,
-            "{kind:?}"
-        );
-        assert_eq!(
-            tracker.update(&[at(0.5)])[0].state,
-            TrackState::Active,
-            "{kind:?}"
-        );
+        let found = tracker.update(&[at(0.4)])[0].state;
+        assert_eq!(found, TrackState::Lost, "{kind:?}");
+        let found = tracker.update(&[at(0.5)])[0].state;
+        assert_eq!(found, TrackState::Active, "{kind:?}");
     }
 }
 
