@@ -26,24 +26,33 @@ enum Scores {
 
 use Scores::{Any, Probabilities, Products};
 
-/// A file of `tests/golden/layouts`, the scores of its networks, and whether their boxes have to be suppressed.
-const REFERENCES: [(&str, Scores, bool); 15] = [
-    ("darknet", Probabilities, true),
-    ("detectnet_v2", Probabilities, true),
-    ("detr", Any, false),
-    ("fastestdet", Probabilities, true),
-    ("fcos", Probabilities, true),
-    ("gfl", Probabilities, true),
-    ("nms_plugin", Any, false),
-    ("rows_of_six", Any, false),
-    ("ssd", Any, true),
-    ("yolov3_grids", Any, true),
-    ("yolov4_anchors", Any, true),
-    ("yolov4_grids", Any, true),
-    ("yolov5", Products, true),
-    ("yolov8", Probabilities, true),
-    ("yolox_grids", Products, true),
-];
+/// A test for each file of `tests/golden/layouts`: the scores of its networks, and whether their boxes have to be suppressed.
+macro_rules! references {
+    ($($name:ident: $scores:expr, $needs_suppression:expr;)*) => {
+        $(#[test]
+        fn $name() {
+            check_file(stringify!($name), $scores, $needs_suppression);
+        })*
+    };
+}
+
+references! {
+    darknet: Probabilities, true;
+    detectnet_v2: Probabilities, true;
+    detr: Any, false;
+    fastestdet: Probabilities, true;
+    fcos: Probabilities, true;
+    gfl: Probabilities, true;
+    nms_plugin: Any, false;
+    rows_of_six: Any, false;
+    ssd: Any, true;
+    yolov3_grids: Any, true;
+    yolov4_anchors: Any, true;
+    yolov4_grids: Any, true;
+    yolov5: Products, true;
+    yolov8: Probabilities, true;
+    yolox_grids: Products, true;
+}
 
 fn number(value: &Value) -> f32 {
     value.as_f64().expect("a number") as f32
@@ -276,25 +285,23 @@ impl<'a> Case<'a> {
     }
 }
 
-#[test]
-fn decoders_agree_with_their_references() {
-    for (name, scores, needs_suppression) in REFERENCES {
-        let golden = golden(&format!("layouts/{name}"));
-        let cases: Vec<&Value> = match golden.get("cases") {
-            Some(cases) => list(cases).collect(),
-            None => vec![&golden],
-        };
-        assert!(!cases.is_empty(), "{name}");
-        for (index, case) in cases.into_iter().enumerate() {
-            let output = case["output"].as_str().expect("text");
-            let tensors = case["tensors"].as_array().expect("a list");
-            let mut case = Case::new(format!("{name}, case {index}"), case, output, tensors);
-            let found = case.decoder.needs_suppression();
-            assert_eq!(found, needs_suppression, "{}", case.name);
-            let all = case.compare();
-            case.check_filter_and_threshold(&all);
-            case.check_bad_numbers(&all, scores);
-        }
+/// The decoders of all cases of a file agree with their reference, and keep the rules.
+fn check_file(name: &str, scores: Scores, needs_suppression: bool) {
+    let golden = golden(&format!("layouts/{name}"));
+    let cases: Vec<&Value> = match golden.get("cases") {
+        Some(cases) => list(cases).collect(),
+        None => vec![&golden],
+    };
+    assert!(!cases.is_empty(), "{name}");
+    for (index, case) in cases.into_iter().enumerate() {
+        let output = case["output"].as_str().expect("text");
+        let tensors = case["tensors"].as_array().expect("a list");
+        let mut case = Case::new(format!("{name}, case {index}"), case, output, tensors);
+        let found = case.decoder.needs_suppression();
+        assert_eq!(found, needs_suppression, "{}", case.name);
+        let all = case.compare();
+        case.check_filter_and_threshold(&all);
+        case.check_bad_numbers(&all, scores);
     }
 }
 
