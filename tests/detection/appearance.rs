@@ -199,18 +199,12 @@ fn appearance_keeps_the_ids_of_walkers_who_turn_back() {
     let (without, _) = run("", false);
     let (with, _) = run(", appearance: reid", true);
     for ids in [&without, &with] {
-        assert_eq!(
-            ids.len() as u64,
-            FRAMES - 1,
-            "one frame of probation: {ids:?}"
-        );
+        let found = ids.len() as u64;
+        assert_eq!(found, FRAMES - 1, "one frame of probation: {ids:?}");
     }
     let (first, last) = (without[0], without[without.len() - 1]);
-    assert_eq!(
-        [last[1], last[0]],
-        first,
-        "by their motion they have passed each other"
-    );
+    let found = [last[1], last[0]];
+    assert_eq!(found, first, "by their motion they have passed each other");
     assert!(with.iter().all(|ids| *ids == with[0]), "{with:?}");
 }
 

@@ -101,14 +101,10 @@ fn a_box_comes_back_in_source_pixels() {
     needs_onnx_runtime!();
     let folder = folder_with(&one_box(Some(1)).bytes());
     let prepared = prepared(&config(folder.path()));
-    assert_eq!(
-        (prepared.backend(), prepared.model(), prepared.precision()),
-        ("onnx", "tiny", Some("fp32"))
-    );
-    assert_eq!(
-        (prepared.input_size(), prepared.placement()),
-        (INPUT, Placement::TopLeft)
-    );
+    let found = (prepared.backend(), prepared.model(), prepared.precision());
+    assert_eq!(found, ("onnx", "tiny", Some("fp32")));
+    let found = (prepared.input_size(), prepared.placement());
+    assert_eq!(found, (INPUT, Placement::TopLeft));
     assert_eq!(*prepared.labels(), ["person", "car"]);
     let results = detect(&prepared, &[frame(0, 20)]).expect("it works");
     assert_box(&results[0], 20);
@@ -227,11 +223,8 @@ fn stage_times_are_recorded_with_their_frames() {
     detect(&prepared, &[frame(0, 0), frame(1, 0)]).expect("it works");
     let summary = recorder.summary();
     for stage in [Stage::Tensor, Stage::Infer, Stage::Decode] {
-        assert_eq!(
-            (summary.stage(stage).count, summary.stage(stage).items),
-            (1, 2),
-            "{stage:?}"
-        );
+        let found = (summary.stage(stage).count, summary.stage(stage).items);
+        assert_eq!(found, (1, 2), "{stage:?}");
     }
 }
 

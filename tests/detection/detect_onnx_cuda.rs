@@ -16,7 +16,9 @@ use ort::session::Session;
 use ort::value::Tensor;
 
 use crate::detect_onnx::{assert_box, folder_with, frame, one_box};
-use crate::support::cuda::{has_gpu, is_child, is_real_gpu_only, run_on_double, run_on_real_gpu};
+use crate::support::cuda::{
+    assert_let_go, has_gpu, is_child, is_real_gpu_only, run_on_double, run_on_real_gpu,
+};
 use crate::support::onnx_file::{CELLS, ROW};
 use crate::support::onnx_graph::{Attribute, FLOAT, Graph, INT64};
 use crate::support::onnx_runtime::config;
@@ -28,12 +30,7 @@ fn run_on_gpus(test: &str, body: impl FnOnce()) {
     }
     needs_onnx_runtime!();
     if !is_real_gpu_only() {
-        let printed = run_on_double(test, &[]);
-        let alive = "alive: contexts=0 streams=0 events=0 graphs=0 graph launches=0 modules=0 memory=0 bytes=0";
-        assert!(
-            printed.contains(alive),
-            "{test}: something was not let go:\n{printed}"
-        );
+        assert_let_go(test, &run_on_double(test, &[]));
     }
     if has_gpu() && has_cuda_provider() {
         run_on_real_gpu(test, &[]);
@@ -220,11 +217,8 @@ fn networks_for_one_image_compute_the_same_for_four() {
     ];
     for (path, input, size, is_open) in cases {
         let bytes = std::fs::read(&path).expect("it is there");
-        assert_eq!(
-            graph::has_open_batch(&bytes, input),
-            Ok(is_open),
-            "{path:?}"
-        );
+        let found = graph::has_open_batch(&bytes, input);
+        assert_eq!(found, Ok(is_open), "{path:?}");
         let four = graph::with_batch(&bytes, &[input], 4).expect("it is whole");
         let together = outputs(&four, input, size, &[1, 2, 3, 4]);
         for image in 0..4 {

@@ -8,46 +8,33 @@
 //!
 //! Needs `ORT_DYLIB_PATH`; without it the tests are skipped with a message.
 
-use crate::support::onnx_graph;
+use crate::detect_onnx::frame;
+use crate::support::onnx_file::onnx_graph::{Attribute, FLOAT, Graph, INT64, UINT8};
+use crate::support::onnx_file::{CELLS, ROW, TinyNetwork};
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use crate::support::onnx_message::external_tensor;
-use crate::support::onnx_runtime::{config, frame, gray_pixels, write_model};
+use crate::support::onnx_runtime::{config, write_model};
 use jetwatch_detect::model::ModelSpec;
 use jetwatch_detect::{DetectError, load};
 use jetwatch_files::Sha256Digest;
 use jetwatch_telemetry::Recorder;
-use jetwatch_types::{Letterbox, Placement, Size};
-use onnx_graph::{Attribute, FLOAT, Graph, INT64, UINT8};
 
-const INPUT: Size = Size::new(96, 64);
-/// Size of the sources: four times the input's width; 96×54 in the input.
-const SOURCE: Size = Size::new(384, 216);
-const CELLS: usize = 126;
-const ROW: usize = 7;
-/// The cell with a box: 4,4 to 20,20 of the input for a black image.
-const CELL: usize = 13;
 const ROWS_FILE: &str = "tiny.onnx.data";
 const MASK_FILE: &str = "parts/mask";
 /// Offset of the rows in their file.
 const OFFSET: usize = 64;
 
-/// The output for a black image: one box of class 1, score 0.72, 16×16 pixels.
-fn rows() -> Vec<f32> {
-    let mut rows = vec![0.0; CELLS * ROW];
+/// One box of class 1, score 0.72, 4,4 to 20,20 of the input for a black image. It moves right by a tenth of a cell of 8 pixels for
+/// each unit of the image's mean.
+fn one_box() -> TinyNetwork {
     let cell = [0.5, 0.5, 2.0_f32.ln(), 2.0_f32.ln(), 0.9, 0.1, 0.8];
-    rows[CELL * ROW..(CELL + 1) * ROW].copy_from_slice(&cell);
-    rows
-}
-
-/// Added per unit of the image's mean: the box moves right by a tenth of a cell of 8 pixels.
-fn mask() -> Vec<f32> {
-    let mut mask = vec![0.0; CELLS * ROW];
-    mask[CELL * ROW] = 0.1;
-    mask
+    let mut network = TinyNetwork::yolox(Some(1), &[(13, cell)]);
+    network.mask[13 * ROW] = 0.1;
+    network
 }
 
 fn bytes_of(numbers: &[f32]) -> Vec<u8> {
@@ -83,8 +70,8 @@ fn network(element: u64, shape: [i64; 4], weights: Weights<'_>) -> Vec<u8> {
     let axes = [1, CELLS as i64, ROW as i64];
     match weights {
         Weights::Inside => {
-            graph.constant("rows", FLOAT, &axes, &rows(), f32::to_le_bytes);
-            graph.constant("mask", FLOAT, &axes, &mask(), f32::to_le_bytes);
+            graph.constant("rows", FLOAT, &axes, &one_box().rows, f32::to_le_bytes);
+            graph.constant("mask", FLOAT, &axes, &one_box().mask, f32::to_le_bytes);
         }
         Weights::Elsewhere(file) => {
             let len = Some(CELLS * ROW * 4);
@@ -116,23 +103,23 @@ fn folder_with(network: &[u8], input: &str, file: &str) -> tempfile::TempDir {
 
 /// The bytes of the file with the rows.
 fn rows_file() -> Vec<u8> {
-    [vec![0xff; OFFSET], bytes_of(&rows())].concat()
+    [vec![0xff; OFFSET], bytes_of(&one_box().rows)].concat()
 }
 
 /// Writes both files of weights.
 fn write_weights(folder: &Path) {
     fs::create_dir_all(folder.join("parts")).expect("made");
     fs::write(folder.join(ROWS_FILE), rows_file()).expect("written");
-    fs::write(folder.join(MASK_FILE), bytes_of(&mask())).expect("written");
+    fs::write(folder.join(MASK_FILE), bytes_of(&one_box().mask)).expect("written");
 }
 
 /// Left edge of the one box that the network in `folder` finds in an image of this gray, in input pixels.
 fn left_of_box(folder: &Path, gray: u8) -> Result<f32, DetectError> {
     let prepared = load(&config(folder), &Recorder::default())?;
-    let inner = Letterbox::new(SOURCE, INPUT, Placement::TopLeft).inner;
-    let frame = frame(1, 0, SOURCE, inner, gray_pixels(inner, gray));
     let mut results = Vec::new();
-    prepared.create(0)?.detect(&[frame], &mut results)?;
+    prepared
+        .create(0)?
+        .detect(&[frame(0, gray)], &mut results)?;
     let [found] = results[0].as_slice() else {
         panic!("one box was expected, found {results:?}");
     };
@@ -177,7 +164,7 @@ fn external_weights_are_embedded() {
     needs_onnx_runtime!();
     let network = network(FLOAT, PLANES, Weights::Elsewhere(ROWS_FILE));
     // Without hashes, with one, and with both.
-    let (rows, mask) = (digest(&rows_file()), digest(&bytes_of(&mask())));
+    let (rows, mask) = (digest(&rows_file()), digest(&bytes_of(&one_box().mask)));
     for hashes in [
         String::new(),
         format!(", weights: {{{ROWS_FILE}: {rows}}}"),
@@ -301,16 +288,13 @@ fn init_copies_weights_and_records_hashes() {
             String::from_utf8_lossy(&output.stderr)
         );
         let yaml = fs::read_to_string(out.join("model.yaml")).expect("it was written");
-        let (rows, mask) = (digest(&rows_file()), digest(&bytes_of(&mask())));
+        let (rows, mask) = (digest(&rows_file()), digest(&bytes_of(&one_box().mask)));
         assert_says(&yaml, &["weights: {", &rows, &mask]);
         assert_boxes(out);
-        fs::write(out.join(MASK_FILE), bytes_of(&rows_of_zeros())).expect("written");
+        let zeros = vec![0.0; CELLS * ROW];
+        fs::write(out.join(MASK_FILE), bytes_of(&zeros)).expect("written");
         assert_says(&error_of(out), &["mask has SHA-256", &mask]);
     }
-}
-
-fn rows_of_zeros() -> Vec<f32> {
-    vec![0.0; CELLS * ROW]
 }
 
 #[test]
@@ -325,59 +309,29 @@ fn byte_input_network_receives_bytes() {
 #[test]
 fn unsupported_input_type_or_layout_is_rejected() {
     needs_onnx_runtime!();
-    let bytes = network(UINT8, PLANES, Weights::Inside);
-    let error = error_of(folder_with(&bytes, "", "").path());
-    assert_says(
-        &error,
-        &[
-            "input `images`: found uint8 [1, 3, 64, 96], expected float32 [1 or N, 3, 64, 96]",
-            "set input.type in model.yaml to uint8",
-        ],
-    );
-    let floats = network(FLOAT, PLANES, Weights::Inside);
-    let error = error_of(folder_with(&floats, "type: uint8,", "").path());
-    assert_says(
-        &error,
-        &[
-            "found float32 [1, 3, 64, 96], expected uint8",
-            "set input.type in model.yaml to float32",
-        ],
-    );
-    for (element, key) in [(FLOAT, ""), (UINT8, "type: uint8,")] {
-        let colors_last = network(element, [1, 64, 96, 3], Weights::Inside);
-        let error = error_of(folder_with(&colors_last, key, "").path());
-        assert_says(
-            &error,
-            &["[1, 64, 96, 3], expected", "colors come last here"],
-        );
+    let colors_last = [1, 64, 96, 3];
+    let unlike_yaml = [
+        "input `images`: found uint8 [1, 3, 64, 96], expected float32 [1 or N, 3, 64, 96]",
+        "set input.type in model.yaml to uint8",
+    ];
+    let unlike_file = [
+        "found float32 [1, 3, 64, 96], expected uint8",
+        "set input.type in model.yaml to float32",
+    ];
+    let other_order = ["[1, 64, 96, 3], expected", "colors come last here"];
+    let normalized = ["with `type: uint8`: bytes are given as they are"];
+    let cases: [(u64, [i64; 4], &str, &[&str]); 7] = [
+        (UINT8, PLANES, "", &unlike_yaml),
+        (FLOAT, PLANES, "type: uint8,", &unlike_file),
+        (FLOAT, colors_last, "", &other_order),
+        (UINT8, colors_last, "type: uint8,", &other_order),
+        (UINT8, PLANES, "type: uint8, mean: 1,", &normalized),
+        (UINT8, PLANES, "type: uint8, scale: 0.5,", &normalized),
+        (UINT8, PLANES, "type: uint8, scale: 1,", &normalized),
+    ];
+    for (element, shape, input, wanted) in cases {
+        let network = network(element, shape, Weights::Inside);
+        let error = error_of(folder_with(&network, input, "").path());
+        assert_says(&error, wanted);
     }
-    for key in ["mean: 1,", "scale: 0.5,", "scale: 1,"] {
-        let folder = folder_with(&bytes, &format!("type: uint8, {key}"), "");
-        assert_says(
-            &error_of(folder.path()),
-            &["with `type: uint8`: bytes are given as they are"],
-        );
-    }
-}
-
-#[test]
-fn template_is_generated_for_byte_input() {
-    needs_onnx_runtime!();
-    let folder = folder_with(&network(UINT8, PLANES, Weights::Inside), "", "");
-    let output = Command::new(env!("CARGO_BIN_EXE_jetwatch"))
-        .args(["model", "init", "--force", "--layout", "yolox", "--out"])
-        .args([folder.path(), &folder.path().join("tiny.onnx")])
-        .output()
-        .expect("the binary starts");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let yaml = fs::read_to_string(folder.path().join("model.yaml")).expect("it was written");
-    assert!(
-        yaml.contains("type: uint8") && !yaml.contains("mean:"),
-        "{yaml}"
-    );
-    assert_boxes(folder.path());
 }

@@ -87,6 +87,11 @@ impl Bench {
         command
     }
 
+    /// The printed list of the engines.
+    fn list(&self) -> String {
+        ends(self.command(&["list", "--engines"]).arg(self.engines()), 0)
+    }
+
     /// Files in the folder of engines that end with `ending`, sorted.
     fn files(&self, ending: &str) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(self.engines()) else {
@@ -153,10 +158,7 @@ fn engine_is_built_once_cached_and_rebuilt_with_force() {
         assert_has!(text => "timing from the cache");
         assert_ne!(bench.manifest()["built_at"], manifest["built_at"]);
 
-        let list = ends(
-            &mut bench.command(&["list", "--engines", &bench.engines().display().to_string()]),
-            0,
-        );
+        let list = bench.list();
         assert_has!(list => "whole", "street-nano in int8, batches of 1 to 2");
     }
 }
@@ -191,10 +193,7 @@ fn engine_rebuild_reports_differences_first() {
     let mut plan = fs::read(&path).expect("readable");
     plan[100] ^= 1;
     fs::write(&path, plan).expect("writable");
-    let list = ends(
-        &mut bench.command(&["list", "--engines", &bench.engines().display().to_string()]),
-        0,
-    );
+    let list = bench.list();
     assert_has!(list => "DAMAGED: its SHA-256 is ");
     let text = ends(bench.command(&["inspect"]).arg(&path), 1);
     assert_has!(text => "WRONG      its SHA-256 is ");
@@ -328,11 +327,8 @@ fn signal_cancels_build_without_output() {
         let output = wait_for_output(child);
         let text = printed(&output);
         if version == "8.5.2" {
-            assert_eq!(
-                std::os::unix::process::ExitStatusExt::signal(&output.status),
-                Some(2),
-                "{text}"
-            );
+            let found = std::os::unix::process::ExitStatusExt::signal(&output.status);
+            assert_eq!(found, Some(2), "{text}");
         } else {
             assert_eq!(output.status.code(), Some(1), "{text}");
             assert_has!(text => "the build was canceled; nothing was written");
@@ -361,13 +357,11 @@ fn dla_runs_unquantized_network() {
     let text = ends(&mut with_cores(&["--dla", "1", "--precision", "fp16"]), 0);
     assert_has!(text => "-fp16-dla-b1-trt8.5.2-", "DLA ");
     let manifest = bench.manifest();
-    assert_eq!(
-        (
-            &manifest["recipe"]["dla"],
-            &manifest["recipe"]["gpu_fallback"]
-        ),
-        (&true.into(), &true.into())
+    let found = (
+        &manifest["recipe"]["dla"],
+        &manifest["recipe"]["gpu_fallback"],
     );
+    assert_eq!(found, (&true.into(), &true.into()));
     let path = bench.files(".engine").remove(0);
     let mut loading = bench.command(&["inspect", "--json", "--load", "--dla", "0"]);
     let text = finish(loading.arg(&path).env("JETWATCH_DOUBLE_DLA_CORES", "2"));
@@ -459,15 +453,13 @@ fn config_selects_engine_and_options_override() {
     fs::write(&config, yaml).expect("written");
     ends(bench.command(&["build", "--config"]).arg(&config), 0);
     let recipe = bench.manifest()["recipe"].clone();
-    assert_eq!(
-        (
-            &recipe["precision"],
-            &recipe["batch"],
-            &recipe["profiles"],
-            &recipe["workspace_mib"]
-        ),
-        (&"fp16".into(), &4.into(), &3.into(), &128.into())
+    let found = (
+        &recipe["precision"],
+        &recipe["batch"],
+        &recipe["profiles"],
+        &recipe["workspace_mib"],
     );
+    assert_eq!(found, (&"fp16".into(), &4.into(), &3.into(), &128.into()));
     let copy = bench.path("copy.engine");
     let mut other = bench.command(&["build", "--batch", "1", "--config"]);
     let text = ends(other.arg(&config).arg("--output").arg(&copy), 0);

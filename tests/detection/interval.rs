@@ -4,11 +4,9 @@
 
 use crate::support;
 
-use std::fs;
-
 use serde_json::Value;
 use support::clips;
-use support::daemon::{Setup, exits, json_lines, start, terminate, wait_until_some};
+use support::daemon::{Setup, exits, start, terminate, wait_until_some};
 
 const FRAMES: u64 = 300;
 
@@ -31,36 +29,23 @@ tracker: {{type: {tracker}}}
 publish:
   mqtt: off
   detections: true
-  json_lines: {{path: frames.jsonl}}
+  json_lines: {{path: events.jsonl}}
 "
     ));
     let mut command = setup.command("run");
     exits(0, command.arg("--stats").arg(setup.path("stats.json")));
-    let stats = fs::read(setup.path("stats.json")).expect("the report was written");
-    let lines = json_lines(&setup.path("frames.jsonl"));
-    let frames = lines
-        .into_iter()
-        .filter(|line| line["kind"] == "detections");
-    (
-        frames.collect(),
-        serde_json::from_slice(&stats).expect("JSON"),
-    )
+    (setup.lines_of("detections"), setup.json("stats.json"))
 }
 
 #[test]
 fn all_frames_are_output_in_order_and_quarter_is_inferred() {
     let (frames, stats) = run("3", "iou");
-    let numbers: Vec<_> = frames
-        .iter()
-        .map(|frame| frame["frame"]["seq"].as_u64())
-        .collect();
+    let numbers = frames.iter().map(|frame| frame["frame"]["seq"].as_u64());
+    let numbers: Vec<_> = numbers.collect();
     assert_eq!(numbers, (0..FRAMES).map(Some).collect::<Vec<_>>());
     let source = &stats["sources"][0];
-    assert_eq!(
-        (source["frames"].as_u64(), source["detected"].as_u64()),
-        (Some(FRAMES), Some(FRAMES)),
-        "{stats}"
-    );
+    let found = (source["frames"].as_u64(), source["detected"].as_u64());
+    assert_eq!(found, (Some(FRAMES), Some(FRAMES)), "{stats}");
     let skipped = source["skipped"].as_u64().expect("a number");
     // The first frame is always inferred, and the rounds start after it.
     assert_eq!(skipped, FRAMES - 1 - (FRAMES - 1).div_ceil(4), "{stats}");
@@ -85,24 +70,17 @@ detector:
 publish:
   mqtt: off
   detections: true
-  json_lines: {{path: frames.jsonl}}
+  json_lines: {{path: events.jsonl}}
 "
     ));
     clips::mp4(setup.folder.path(), "clip.mp4", 320, 180, 80);
     let mut command = setup.command("run");
-    let command = command
-        .arg("--record")
-        .arg(setup.path("out.mp4"))
-        .arg("--stats")
-        .arg(setup.path("stats.json"));
-    exits(0, command);
-    let stats = fs::read(setup.path("stats.json")).expect("the report was written");
-    let stats: Value = serde_json::from_slice(&stats).expect("JSON");
-    let lines = json_lines(&setup.path("frames.jsonl"));
-    let reported = lines.iter().filter(|line| line["kind"] == "detections");
-    let numbers: Vec<_> = reported
-        .filter_map(|frame| frame["frame"]["seq"].as_u64())
-        .collect();
+    command.arg("--record").arg(setup.path("out.mp4"));
+    exits(0, command.arg("--stats").arg(setup.path("stats.json")));
+    let stats = setup.json("stats.json");
+    let reported = setup.lines_of("detections").into_iter();
+    let numbers = reported.filter_map(|frame| frame["frame"]["seq"].as_u64());
+    let numbers: Vec<_> = numbers.collect();
     assert_eq!(numbers.len(), 80, "{stats}");
     assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
     let source = &stats["sources"][0];
@@ -146,16 +124,12 @@ sources:
 publish:
   mqtt: off
   stats_interval_s: 1
-  json_lines: {{path: frames.jsonl}}
+  json_lines: {{path: events.jsonl}}
 "
     ));
     let mut command = setup.command("run");
     let child = start(command.arg("--stats").arg(setup.path("stats.json")));
-    let reported = || {
-        let mut lines = json_lines(&setup.path("frames.jsonl"));
-        lines.retain(|line| line["kind"] == "stats");
-        lines
-    };
+    let reported = || setup.lines_of("stats");
     let raised = wait_until_some("an interval of all sources", || {
         let last = reported().pop()?;
         let intervals = source_values(&last, "interval");
@@ -170,16 +144,11 @@ publish:
     assert!(intervals[0] <= 8, "{raised}");
     // The report equals the last message.
     let last = reported().pop().expect("one at the end");
-    let report = fs::read(setup.path("stats.json")).expect("the report was written");
-    let report: Value = serde_json::from_slice(&report).expect("JSON");
-    assert_eq!(
-        source_values(&report, "interval"),
-        source_values(&last, "interval")
-    );
-    assert_eq!(
-        source_values(&report, "skipped"),
-        source_values(&last, "skipped_frames")
-    );
+    let report = setup.json("stats.json");
+    let found = source_values(&report, "interval");
+    assert_eq!(found, source_values(&last, "interval"));
+    let found = source_values(&report, "skipped");
+    assert_eq!(found, source_values(&last, "skipped_frames"));
     let (frames, skipped, gone): (u64, u64, u64) = (
         source_values(&report, "frames").iter().sum(),
         source_values(&report, "skipped").iter().sum(),

@@ -12,10 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use jetwatch_detect::layouts::classifier::ClassifierScores;
-use jetwatch_detect::model::{ColorOrder, ModelSpec};
-use jetwatch_types::{Placement, Size};
-use onnx_file::onnx_graph::{FLOAT, Graph};
+use jetwatch_detect::model::ModelSpec;
+use jetwatch_types::Size;
+use onnx_file::onnx_graph::{FLOAT, Graph, INT64};
 use support::daemon::{Setup, finish, stderr, stdout};
 
 /// A brightness classifier for images normalized by ImageNet's mean and deviation: `dark`, and `bright` above the mean. `end` is
@@ -39,13 +38,7 @@ fn network(end: Option<&str>, shape: &[i64], side: Option<i64>) -> Vec<u8> {
         graph.node("Reshape", &[last, "shape"], "scores", &[]);
         let whole: Vec<i64> = [-1].into_iter().chain(shape.iter().copied()).collect();
         let axes = [whole.len() as i64];
-        graph.constant(
-            "shape",
-            onnx_file::onnx_graph::INT64,
-            &axes,
-            &whole,
-            i64::to_le_bytes,
-        );
+        graph.constant("shape", INT64, &axes, &whole, i64::to_le_bytes);
     }
     let weights = [-10.0_f32, 10.0].repeat(3);
     graph.constant("weights", FLOAT, &[3, 2], &weights, f32::to_le_bytes);
@@ -113,48 +106,6 @@ impl ModelFolder {
 }
 
 #[test]
-fn last_operator_determines_score_type() {
-    #[rustfmt::skip]
-    let cases = [
-        (Some("Softmax"), &[2][..], ClassifierScores::Softmax, "softmax"),
-        (Some("Sigmoid"), &[2, 1, 1], ClassifierScores::Sigmoid, "sigmoid"),
-        (Some("LogSoftmax"), &[2], ClassifierScores::Logits, "logits"),
-        (None, &[2, 1, 1], ClassifierScores::Logits, "logits"),
-    ];
-    for (end, shape, wanted, word) in cases {
-        let workshop = ModelFolder::new(&network(end, shape, Some(16)));
-        let (spec, printed) = workshop.create(&["--labels", &workshop.names()]);
-        assert_eq!(format!("{:?}", spec.output.layout), format!("{wanted:?}"));
-        assert_eq!(spec.output.tensors, ["scores"]);
-        assert_eq!(spec.labels, ["dark", "bright"]);
-        assert_has!(printed => &format!("layout {word} (a guess"));
-        assert!(!printed.contains("warning"), "{printed}");
-        let input = &spec.input;
-        assert_eq!(
-            (input.name.as_str(), input.size),
-            ("images", Size::new(16, 16))
-        );
-        assert_eq!(
-            (input.color, input.placement),
-            (ColorOrder::Rgb, Placement::Stretch)
-        );
-        assert_eq!(input.mean, [123.675, 116.28, 103.53]);
-        let text = fs::read_to_string(workshop.path("light/model.yaml")).expect("written");
-        assert_has!(text => "# GUESS: color, mean, scale and letterbox", "name it in `secondary`");
-    }
-}
-
-#[test]
-fn missing_labels_are_generated_from_output_size() {
-    let workshop = ModelFolder::new(&network(Some("Softmax"), &[2], Some(16)));
-    let (spec, printed) = workshop.create(&[]);
-    assert_eq!(spec.labels, ["class_0", "class_1"]);
-    assert_has!(printed => "2 classes: class_0, class_1");
-    let text = fs::read_to_string(workshop.path("light/model.yaml")).expect("written");
-    assert_has!(text => "The file has no class names");
-}
-
-#[test]
 fn classifier_mismatch_is_reported() {
     let workshop = ModelFolder::new(&network(Some("Softmax"), &[2], Some(16)));
     fs::write(workshop.path("names"), "dark\nbright\ngray\n").expect("written");
@@ -181,20 +132,25 @@ fn classifier_mismatch_is_reported() {
 #[test]
 fn classifier_folder_runs_as_secondary_network() {
     needs_onnx_runtime!();
-    for end in [None, Some("Softmax"), Some("Sigmoid")] {
+    for (end, shape, layout) in [
+        (None, &[2][..], "logits"),
+        (Some("Softmax"), &[2], "softmax"),
+        (Some("Sigmoid"), &[2, 1, 1], "sigmoid"),
+    ] {
         let setup = Setup::new(
             "sources: [{name: cam, uri: 'synthetic://traffic?seed=5&objects=12&width=320&height=180&fps=30&frames=20'}]\n\
              detector: {backend: scripted, scripted: {min_visible: 0.3}}\n\
              publish: {mqtt: off, stats_interval_s: 60, json_lines: {path: events.jsonl}}\n\
              secondary: [{name: light, model: light, min_object: 6x6, vote_frames: 1}]\n",
         );
-        let workshop = ModelFolder::new(&network(end, &[2], Some(16)));
+        let workshop = ModelFolder::new(&network(end, shape, Some(16)));
         let (is_well, printed) = init(
             &workshop.path("light.onnx"),
             &setup.path("light"),
             &["--labels", &workshop.names()],
         );
         assert!(is_well, "{printed}");
+        assert_has!(printed => &format!("layout {layout} (a guess"));
         let output = finish(&mut setup.command("run"));
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let lines = setup.lines();

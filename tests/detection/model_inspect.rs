@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::support::onnx_message::{Message, node, tensor};
+use crate::support::onnx_message::{Message, external_tensor, node, tensor};
 use jetwatch_detect::graph::{self, Network, Severity};
 use jetwatch_detect::layouts::infer_layout;
 use jetwatch_detect::model::ModelSpec;
@@ -196,47 +196,35 @@ fn quantization_is_read_from_its_nodes() {
 
 #[test]
 fn external_weight_files_are_checked() {
-    let mut weight = tensor("w", FLOAT, &[4], Vec::new());
-    let mut entry = |key: &str, value: &str| {
-        let mut pair = Message::default();
-        pair.text(1, key);
-        pair.text(2, value);
-        weight.message(13, pair);
-    };
-    entry("location", "t.onnx.data");
-    entry("offset", "4096");
-    entry("length", "16");
-    weight.number(14, 1);
+    let weight = external_tensor("w", FLOAT, &[4], "t.onnx.data", 4096, Some(16));
     let bytes = file(
         &[node("Add", &["images", "w"], "output", &[])],
         &[weight],
         13,
         |_| {},
     );
-    let judged = |length: Option<u64>| {
+    for (length, severity, wanted) in [
+        (
+            None,
+            Severity::Error,
+            "`t.onnx.data`, which holds 1 weight(s), is missing: put it next to",
+        ),
+        (
+            Some(4111),
+            Severity::Error,
+            "has 4111 bytes, expected at least 4112",
+        ),
+        (Some(4112), Severity::Note, "has to stay next to"),
+    ] {
         let network = graph::summarize(Path::new("m/t.onnx"), &bytes, |name| {
             assert_eq!(name, "t.onnx.data");
             length
         });
-        lint(&network.expect("it is whole"))
-    };
-    let is_error = |length, wanted: &str| {
-        let found = judged(length);
-        let is_there = found
-            .iter()
-            .any(|finding| finding.severity == Severity::Error && finding.text.contains(wanted));
+        let found = lint(&network.expect("it is whole"));
+        let mut found_here = found.iter().filter(|finding| finding.severity == severity);
+        let is_there = found_here.any(|finding| finding.text.contains(wanted));
         assert!(is_there, "{found:?}\nlacks\n{wanted}");
-    };
-    is_error(
-        None,
-        "`t.onnx.data`, which holds 1 weight(s), is missing: put it next to",
-    );
-    is_error(Some(4111), "has 4111 bytes, expected at least 4112");
-    let found = judged(Some(4112));
-    let is_told = found.iter().any(|finding| {
-        finding.severity == Severity::Note && finding.text.contains("has to stay next to")
-    });
-    assert!(is_told, "{found:?}");
+    }
 }
 
 #[test]
@@ -322,22 +310,12 @@ fn nesting_depth_and_node_count_are_limited() {
     let mut model = Message::default();
     model.message(7, body);
     let error = graph::summarize(Path::new("x"), &model.0, |_| None).map(drop);
-    assert!(
-        error
-            .expect_err("too deep")
-            .to_string()
-            .contains("nested too deep")
-    );
+    assert_has!(error.expect_err("too deep").to_string() => "nested too deep");
     // A million empty nodes in two megabytes.
     let mut model = Message::default();
     model.bytes(7, &[0x0a, 0].repeat(1_000_000));
     let error = graph::summarize(Path::new("x"), &model.0, |_| None).map(drop);
-    assert!(
-        error
-            .expect_err("too many")
-            .to_string()
-            .contains("more parts than")
-    );
+    assert_has!(error.expect_err("too many").to_string() => "more parts than");
 }
 
 /// `jetwatch model` with the arguments.
@@ -369,10 +347,8 @@ fn init_writes_a_folder_that_the_daemon_reads() {
     assert!(is_well, "{stderr}");
     assert_has!(stdout => "layout yolox (a guess", "class_0, class_1");
     let spec = ModelSpec::load(&out).expect("it was checked");
-    assert_eq!(
-        (spec.labels.len(), spec.files[0].precision.as_str()),
-        (2, "fp32")
-    );
+    let found = (spec.labels.len(), spec.files[0].precision.as_str());
+    assert_eq!(found, (2, "fp32"));
     spec.files[0].verify().expect("the hash is right");
     assert_eq!(spec.license.spdx, "NOASSERTION");
 
@@ -383,10 +359,8 @@ fn init_writes_a_folder_that_the_daemon_reads() {
         !is_well && stderr.contains("model.yaml exists already") && stderr.contains("--force"),
         "{stderr}"
     );
-    assert_eq!(
-        fs::read(out.join("model.yaml")).expect("it is there"),
-        before
-    );
+    let found = fs::read(out.join("model.yaml")).expect("it is there");
+    assert_eq!(found, before);
     let labels = folder.path().join("names");
     fs::write(&labels, "cat\n\ndog\n").expect("written");
     let (is_well, _, stderr) = model(
@@ -394,10 +368,8 @@ fn init_writes_a_folder_that_the_daemon_reads() {
         &[&labels, Path::new("--out"), &out, &source],
     );
     assert!(is_well, "{stderr}");
-    assert_eq!(
-        ModelSpec::load(&out).expect("it was checked").labels,
-        ["cat", "dog"]
-    );
+    let found = ModelSpec::load(&out).expect("it was checked").labels;
+    assert_eq!(found, ["cat", "dog"]);
 
     // A file in its folder is not moved.
     let own = folder.path().join("own");
@@ -417,73 +389,49 @@ fn init_writes_a_folder_that_the_daemon_reads() {
 #[test]
 fn failed_init_reports_error_and_leaves_no_file() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (source, out) = (folder.path().join("n.onnx"), folder.path().join("out"));
-    let refused = |bytes: &[u8], arguments: &[&str], wanted: &str| {
-        fs::write(&source, bytes).expect("written");
-        let mut all = vec!["init"];
-        all.extend(arguments);
-        all.push("--out");
-        let (is_well, _, stderr) = model(&all, &[&out, &source]);
-        assert!(
-            !is_well && stderr.contains(wanted),
-            "{stderr}\ninstead of\n{wanted}"
-        );
-        assert!(!out.exists(), "{wanted}");
-    };
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (one, twice) = (path("one"), path("twice"));
+    fs::write(&one, "cat\n").expect("written");
+    fs::write(&twice, "cat\ncat\n").expect("written");
     let mut odd = tiny();
     (odd.output_shape, odd.rows, odd.mask) = ([5, 3], vec![0.0; 15], vec![0.0; 15]);
-    refused(
-        &odd.bytes(),
-        &[],
-        "no layout fits the outputs at an input of 96×64: found `output` float32 [1, 5, 3]; expected one of",
-    );
-    refused(
-        &odd.bytes(),
-        &[],
-        "\n  fastestdet: one output [5 + C, height, width] at stride 16",
-    );
-    refused(
-        &odd.bytes(),
-        &["--layout", "yolov8"],
-        "do not fit the layout yolov8",
-    );
-    refused(
-        &tiny().bytes(),
-        &["--layout", "yolo"],
-        "found the layout `yolo`, expected one of yolox, yolov5, ",
-    );
-    refused(
-        &tiny().bytes(),
-        &["--background", "none"],
-        "--background is given, but the layout is yolox",
-    );
-    refused(
-        &tiny().bytes(),
-        &["--background", "no"],
-        "expected first, last, none",
-    );
-    refused(
-        &tiny().bytes(),
-        &["--size", "64x64"],
-        "found --size 64×64, expected 96×64",
-    );
     let mut open = tiny();
     open.input_shape = [None, Some(3), None, None];
-    refused(&open.bytes(), &[], "input `images` has a dynamic size");
-    refused(b"PK\x03\x04", &[], "ZIP archive");
-    let labels = folder.path().join("names");
-    fs::write(&labels, "cat\n").expect("written");
-    refused(
-        &tiny().bytes(),
-        &["--labels", labels.to_str().expect("UTF-8")],
-        "1 labels were given, but the network has 2 classes",
-    );
-    fs::write(&labels, "cat\ncat\n").expect("written");
-    refused(
-        &tiny().bytes(),
-        &["--labels", labels.to_str().expect("UTF-8")],
-        "`cat` is given twice",
-    );
+    let [tiny, odd, open] = [tiny(), odd, open].map(|network| network.bytes());
+    let none_fits = "no layout fits the outputs at an input of 96×64: found `output` float32 [1, 5, 3]; expected one of";
+    let fastestdet = "\n  fastestdet: one output [5 + C, height, width] at stride 16";
+    let no_layout = "found the layout `yolo`, expected one of yolox, yolov5, ";
+    let no_background = "--background is given, but the layout is yolox";
+    let one_label = "1 labels were given, but the network has 2 classes";
+    let cases: [(&[u8], &[&str], &str); 11] = [
+        (&odd, &[], none_fits),
+        (&odd, &[], fastestdet),
+        (
+            &odd,
+            &["--layout", "yolov8"],
+            "do not fit the layout yolov8",
+        ),
+        (&tiny, &["--layout", "yolo"], no_layout),
+        (&tiny, &["--background", "none"], no_background),
+        (&tiny, &["--background", "no"], "expected first, last, none"),
+        (
+            &tiny,
+            &["--size", "64x64"],
+            "found --size 64×64, expected 96×64",
+        ),
+        (&open, &[], "input `images` has a dynamic size"),
+        (b"PK\x03\x04", &[], "ZIP archive"),
+        (&tiny, &["--labels", &one], one_label),
+        (&tiny, &["--labels", &twice], "`cat` is given twice"),
+    ];
+    let (source, out) = (folder.path().join("n.onnx"), folder.path().join("out"));
+    for (bytes, arguments, wanted) in cases {
+        fs::write(&source, bytes).expect("written");
+        let arguments = [&["init"], arguments, &["--out"]].concat();
+        let (is_well, _, stderr) = model(&arguments, &[&out, &source]);
+        assert!(!is_well && !out.exists(), "{wanted}");
+        assert_has!(stderr => wanted);
+    }
 }
 
 #[test]
@@ -547,13 +495,11 @@ fn real_networks_are_inspected() {
     );
     let report: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
     let quantized = &report["network"]["quantization"];
-    assert_eq!(
-        (
-            &quantized["unsigned_activations"],
-            &quantized["quantized_biases"]
-        ),
-        (&0.into(), &0.into())
+    let found = (
+        &quantized["unsigned_activations"],
+        &quantized["quantized_biases"],
     );
+    assert_eq!(found, (&0.into(), &0.into()));
     assert_eq!(quantized["float_weights"], quantized["per_channel_weights"]);
     assert!(
         quantized["quantized_layers"].as_u64() > Some(50),
@@ -577,10 +523,8 @@ fn real_networks_are_inspected() {
         shipped.contains(&spec.files[0].sha256.to_string()),
         "the file is the one that the project describes by hand"
     );
-    assert_eq!(
-        (spec.input.size.width, spec.input.padding, spec.labels.len()),
-        (416, 114, 80)
-    );
+    let found = (spec.input.size.width, spec.input.padding, spec.labels.len());
+    assert_eq!(found, (416, 114, 80));
 }
 
 #[test]
@@ -589,11 +533,8 @@ fn truncated_network_is_error_or_complete() {
     for len in 0..bytes.len() {
         // A cut between two fields leaves a valid message; then the network is complete or absent.
         if let Ok(network) = graph::summarize(Path::new("x"), &bytes[..len], |_| None) {
-            assert_eq!(
-                (network.outputs.len(), network.operators.len()),
-                (1, 4),
-                "cut after {len} bytes"
-            );
+            let found = (network.outputs.len(), network.operators.len());
+            assert_eq!(found, (1, 4), "cut after {len} bytes");
         }
     }
 }

@@ -167,11 +167,8 @@ fn integrated_gpu_reads_images_without_copy() {
             fill(&mut execution, 0, 64, 32, run);
             execution.run(2).expect("it runs");
             assert_eq!(execution.output_f32(0)[0], first_number(run));
-            assert_eq!(
-                execution.output_f32(0)[format.bytes() / 4],
-                114.0,
-                "no picture is all padding"
-            );
+            let found = execution.output_f32(0)[format.bytes() / 4];
+            assert_eq!(found, 114.0, "no picture is all padding");
         }
     });
 }
@@ -211,10 +208,8 @@ fn host_tensors_arrive_unchanged() {
         let error = execution
             .upload_image(0, inner, |_| &[0; 4])
             .expect_err("it takes no pictures");
-        assert_eq!(
-            error.to_string(),
-            "the input is an image, expected tensors; this is a bug in jetwatch"
-        );
+        let wanted = "the input is an image, expected tensors; this is a bug in jetwatch";
+        assert_eq!(error.to_string(), wanted);
     });
 }
 

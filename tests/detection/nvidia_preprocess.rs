@@ -330,12 +330,10 @@ fn bytes_saturate_and_round_to_even() {
         };
         let found = run_kernel(&device, PixelFormat::Bgrx, signed, &[sample()]);
         let blue: Vec<i8> = found[..16].iter().map(|byte| *byte as i8).collect();
-        assert_eq!(
-            blue,
-            [
-                -128, -128, -128, -128, -119, -85, -51, -17, 17, 51, 85, 119, 127, 127, 127, 127
-            ]
-        );
+        let wanted = [
+            -128, -128, -128, -128, -119, -85, -51, -17, 17, 51, 85, 119, 127, 127, 127, 127,
+        ];
+        assert_eq!(blue, wanted);
         // 1.5 and 4.5 lie between two: to the even one.
         let halves = TensorFormat {
             scale: [1.5; 3],
@@ -381,17 +379,13 @@ fn halves_are_rounded_to_even_and_reach_zero_and_infinity() {
                 .map(|two| u16::from_ne_bytes(*two))
                 .collect();
             // 0, 2048 of 2049, 6148 of 6147, 64896 of 64885, infinity of 65568 and more.
-            assert_eq!(
-                bits[..8],
-                [0, 0x6800, 0x6e01, 0x7bec, 0x7c00, 0x7c00, 0x7c00, 0x7c00]
-            );
+            let wanted = [0, 0x6800, 0x6e01, 0x7bec, 0x7c00, 0x7c00, 0x7c00, 0x7c00];
+            assert_eq!(bits[..8], wanted);
             // Units: 0, 4 of 4.5, 14 of 13.5, 142 of 142.5, 144, 192, 300, 382 of 382.5.
             assert_eq!(bits[8..16], [0, 4, 14, 142, 144, 192, 300, 382]);
             // Below zero: none of 0, 1 of 0.75, 2 of 2.25, 24 of 23.75, 24, 32, 50, 64 of 63.75.
-            assert_eq!(
-                bits[16..],
-                [0, 1, 2, 24, 24, 32, 50, 64].map(|units| 0x8000 | units)
-            );
+            let wanted = [0, 1, 2, 24, 24, 32, 50, 64].map(|units| 0x8000 | units);
+            assert_eq!(bits[16..], wanted);
         },
     );
 }

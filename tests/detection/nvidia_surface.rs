@@ -89,6 +89,12 @@ fn caps(memory: &str, format: &str) -> String {
     format!("video/x-raw{memory},format={format},width={WIDTH},height={HEIGHT}")
 }
 
+/// Images of the VIC by its defaults.
+fn nvmm_images(frames: u32, format: &str) -> ImagePipeline {
+    let (source, caps) = (source(frames), caps("(memory:NVMM)", format));
+    ImagePipeline::play(&format!("{source} ! nvvidconv ! {caps}"))
+}
+
 fn nvmm(buffer: gst::Buffer, pixels: PixelFormat) -> NvmmImage {
     NvmmImage::new(buffer, WIDTH, HEIGHT, pixels)
 }
@@ -110,16 +116,11 @@ fn compare(device: &Arc<Device>, format: &str, pixels: PixelFormat, element: Ele
     let mut in_place = echo.session(device).expect("an execution");
     let mut copied = echo.session(device).expect("an execution");
     let converter = "nvvidconv interpolation-method=1 bl-output=false output-buffers=3";
-    let engines = ImagePipeline::play(&format!(
-        "{} ! {converter} ! {}",
-        source(FRAMES),
-        caps("(memory:NVMM)", format)
-    ));
-    let plain = ImagePipeline::play(&format!(
-        "{} ! {converter} ! {}",
-        source(FRAMES),
-        caps("", format)
-    ));
+    let play = |memory: &str| {
+        let (source, caps) = (source(FRAMES), caps(memory, format));
+        ImagePipeline::play(&format!("{source} ! {converter} ! {caps}"))
+    };
+    let (engines, plain) = (play("(memory:NVMM)"), play(""));
     let mut frames = 0;
     while let (Some(one), Some(other)) = (engines.next(), plain.next()) {
         let surface = reader.surface(&nvmm(one, pixels)).expect("a surface");
@@ -170,13 +171,10 @@ fn zero_copy_tensor_equals_copied_tensor() {
 
 #[test]
 fn zero_copy_nv12_tensor_equals_copied_tensor() {
-    let output = run_with_doubles(
-        "zero_copy_nv12_tensor_equals_copied_tensor",
-        &[],
-        |device| {
-            compare(&device, "NV12", NV12, Element::I8 { scale: 2.0 });
-        },
-    );
+    let test = "zero_copy_nv12_tensor_equals_copied_tensor";
+    let output = run_with_doubles(test, &[], |device| {
+        compare(&device, "NV12", NV12, Element::I8 { scale: 2.0 });
+    });
     if !output.is_empty() {
         assert_clean(&output, 3);
     }
@@ -187,12 +185,7 @@ fn block_linear_images_are_rejected() {
     run_with_doubles("block_linear_images_are_rejected", &[], |device| {
         let reader = SurfaceReader::open(Some(36), &device).expect("a reader");
         // nvvidconv's own default for NV12.
-        let pipeline = format!(
-            "{} ! nvvidconv ! {}",
-            source(1),
-            caps("(memory:NVMM)", "NV12")
-        );
-        let images = ImagePipeline::play(&pipeline);
+        let images = nvmm_images(1, "NV12");
         let buffer = images.next().expect("a picture");
         let error = reader
             .surface(&nvmm(buffer, NV12))
@@ -249,12 +242,7 @@ fn unexpected_buffer_layout_is_error() {
             assert!(matches!(error, SurfaceError::Unexpected { .. }), "{error}");
         }
         // Of another size than in the caps.
-        let pipeline = format!(
-            "{} ! nvvidconv ! {}",
-            source(1),
-            caps("(memory:NVMM)", "BGRx")
-        );
-        let images = ImagePipeline::play(&pipeline);
+        let images = nvmm_images(1, "BGRx");
         let buffer = images.next().expect("a picture");
         let image = NvmmImage::new(buffer.clone(), WIDTH + 2, HEIGHT, PixelFormat::Bgrx);
         let text = reader
@@ -276,12 +264,7 @@ fn surface_library_failure_fails_that_image() {
     let settings = [("JETWATCH_DOUBLE_SURFACE_FAIL", "NvBufSurfaceMapEglImage")];
     run_with_doubles(test, &settings, |device| {
         let reader = SurfaceReader::open(Some(35), &device).expect("a reader");
-        let pipeline = format!(
-            "{} ! nvvidconv ! {}",
-            source(1),
-            caps("(memory:NVMM)", "BGRx")
-        );
-        let images = ImagePipeline::play(&pipeline);
+        let images = nvmm_images(1, "BGRx");
         let buffer = images.next().expect("a picture");
         let error = reader
             .surface(&nvmm(buffer, PixelFormat::Bgrx))
@@ -297,12 +280,7 @@ fn failed_import_leaves_no_egl_image() {
     let settings = [("JETWATCH_DOUBLE_FAIL", "cuGraphicsEGLRegisterImage:1:1")];
     let output = run_with_doubles(test, &settings, |device| {
         let reader = SurfaceReader::open(Some(35), &device).expect("a reader");
-        let pipeline = format!(
-            "{} ! nvvidconv ! {}",
-            source(2),
-            caps("(memory:NVMM)", "BGRx")
-        );
-        let images = ImagePipeline::play(&pipeline);
+        let images = nvmm_images(2, "BGRx");
         let (first, second) = (images.next(), images.next());
         let image =
             |buffer: Option<gst::Buffer>| nvmm(buffer.expect("a picture"), PixelFormat::Bgrx);

@@ -3,8 +3,6 @@
 
 use crate::support;
 
-use std::fs;
-
 use jetwatch_config::{Config, SourceConfig, SourceUri};
 use jetwatch_pixels::Canvas;
 use jetwatch_record::{Overlay, Viewport};
@@ -36,8 +34,6 @@ publish:
 "
     ));
     exits(0, &mut setup.command("run"));
-    let lines = setup.lines();
-    let frames = lines.iter().filter(|line| line["kind"] == "detections");
     let of_frame = |frame: &Value| {
         let tracks = frame["tracks"].as_array().expect("a list").iter();
         let seen = tracks.filter(|track| track["state"] == "active");
@@ -48,7 +44,7 @@ publish:
         });
         found.collect()
     };
-    frames.map(of_frame).collect()
+    setup.lines_of("detections").iter().map(of_frame).collect()
 }
 
 #[test]
@@ -120,11 +116,8 @@ fn gstreamer_crops_roi_before_scaling() {
     let (_, _, blue, _) = color_bars(part(0.875));
     assert!((55.0..75.0).contains(&blue), "{blue}");
     let cut = steps.iter().find(|(work, _)| *work == StepKind::Crop);
-    assert_eq!(
-        cut.map(|(_, detail)| detail.as_str()),
-        Some("700×300 I420 to 88×150 I420"),
-        "{steps:?}"
-    );
+    let found = cut.map(|(_, detail)| detail.as_str());
+    assert_eq!(found, Some("700×300 I420 to 88×150 I420"), "{steps:?}");
     let all = Region {
         left: 0.0,
         top: 0.0,
@@ -143,23 +136,9 @@ fn gstreamer_crops_roi_before_scaling() {
 
 #[test]
 fn roi_mistakes_are_reported_with_key() {
-    let problem = |roi: &str| {
-        let text = format!(
-            "sources:\n  - name: a\n    uri: synthetic://traffic\n    roi: {roi}\ndetector:\n  backend: scripted\n"
-        );
-        let error = Config::from_str("f.yaml", &text).expect_err("a mistake");
-        error.to_string()
-    };
-    #[rustfmt::skip]
-    let cases = [
-        ("0.5,0,0.6,1", "f.yaml:4: sources[0].roi: left and width are 1.1"),
-        ("0.5,0,0,1", "f.yaml:4: sources[0].roi: width is 0"),
-        ("everything", "f.yaml:4: sources[0].roi: `everything` is not a number"),
-    ];
-    for (roi, wanted) in cases {
-        let printed = problem(roi);
-        assert!(printed.contains(wanted), "{printed}");
-    }
+    let text = "sources:\n  - name: a\n    uri: synthetic://traffic\n    roi: 0.5,0,0.6,1\ndetector:\n  backend: scripted\n";
+    let error = Config::from_str("f.yaml", text).expect_err("a mistake");
+    assert_has!(error.to_string() => "f.yaml:4: sources[0].roi: left and width are 1.1");
 }
 
 #[test]
@@ -214,17 +193,10 @@ publish:
   mqtt: off
 ",
     );
-    let stats = setup.path("stats.json");
     let mut command = setup.command("run");
-    exits(
-        0,
-        command
-            .arg("--record")
-            .arg(setup.path("out.mp4"))
-            .arg("--stats")
-            .arg(&stats),
-    );
-    let stats: Value = serde_json::from_slice(&fs::read(&stats).expect("written")).expect("JSON");
+    command.arg("--record").arg(setup.path("out.mp4"));
+    exits(0, command.arg("--stats").arg(setup.path("stats.json")));
+    let stats = setup.json("stats.json");
     // A full image with a crop would be dropped.
     assert!(stats["recording"]["frames"].as_u64() > Some(0), "{stats}");
 }

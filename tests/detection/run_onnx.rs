@@ -10,9 +10,7 @@ use std::fs;
 
 use onnx_file::TinyNetwork;
 use support::clips;
-use support::daemon::{
-    Setup, Signal, exits, finish, signal, start, stderr, terminate, wait_until_some,
-};
+use support::daemon::{Setup, Signal, exits, signal, start, terminate, wait_until_some};
 use support::onnx_runtime::write_model;
 use support::ports::free_port;
 use support::rtsp::RtspServer;
@@ -46,77 +44,45 @@ fn real_video_through_a_real_network() {
     let clip = clips::mp4(media.path(), "a.mp4", 192, 128, 40);
     let setup = setup(&clip.display().to_string(), &network(0.9), 96);
     exits(0, &mut setup.command("run"));
-    let lines = setup.lines();
-    let frames: Vec<_> = lines
-        .iter()
-        .filter(|line| line["kind"] == "detections")
-        .collect();
+    let frames = setup.lines_of("detections");
     assert_eq!(frames.len(), 40);
     // The box is 32×16 around 12,12 of the input: clipped at the left, and twice as large in the source.
     let last = &frames[39]["tracks"][0];
     assert_eq!(last["label"], "car", "{last}");
-    let numbers: Vec<f64> = last["box"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|number| number.as_f64().unwrap())
-        .collect();
-    for (found, expected) in numbers.iter().zip([0.0, 8.0, 56.0, 40.0]) {
-        assert!((found - expected).abs() <= 0.5, "{numbers:?}");
+    for (edge, expected) in [0.0, 8.0, 56.0, 40.0].into_iter().enumerate() {
+        let found = last["box"][edge].as_f64().expect("a number");
+        assert!((found - expected).abs() <= 0.5, "{last}");
     }
 }
 
 #[test]
-fn nan_output_stops_run_with_position() {
+fn unusable_networks_stop_the_run_and_the_check() {
     needs_onnx_runtime!();
-    let setup = setup(
-        "synthetic://traffic?frames=50&realtime=false",
-        &network(f32::NAN),
-        96,
-    );
-    let output = finish(&mut setup.command("run"));
-    assert_eq!(output.status.code(), Some(78), "{}", stderr(&output));
-    let text = stderr(&output);
-    assert_has!(text => "output `output` holds NaN at index", "detector.precision");
-}
-
-#[test]
-fn network_unlike_model_yaml_stops_run() {
-    needs_onnx_runtime!();
-    let setup = setup(
-        "synthetic://traffic?frames=50&realtime=false",
-        &network(0.9),
-        128,
-    );
-    for command in ["run", "check"] {
-        let output = finish(&mut setup.command(command));
-        let text = stderr(&output) + &String::from_utf8_lossy(&output.stdout);
-        assert!(
-            text.contains("input `images`") && text.contains("96") && text.contains("128"),
-            "{command}: {text}"
-        );
-        assert_eq!(
-            output.status.code(),
-            Some(if command == "run" { 78 } else { 1 }),
-            "{text}"
-        );
+    type Change = fn(&Setup);
+    let as_it_is: Change = |_| {};
+    let damage: Change = |setup| {
+        let path = setup.path("model/tiny.onnx");
+        let mut bytes = fs::read(&path).expect("written");
+        bytes[100] ^= 1;
+        fs::write(&path, bytes).expect("writable");
+    };
+    let nan = ["output `output` holds NaN at index", "detector.precision"];
+    let unlike = ["input `images`", "found float32 [1, 3, 64, 96]"];
+    for (score, width, change, words) in [
+        (f32::NAN, 96, as_it_is, &nan[..]),
+        (0.9, 128, as_it_is, &unlike),
+        (0.9, 96, damage, &["SHA-256"]),
+    ] {
+        let scene = "synthetic://traffic?frames=50&realtime=false";
+        let setup = setup(scene, &network(score), width);
+        change(&setup);
+        let run = exits(78, &mut setup.command("run")).err;
+        let check = exits(1, &mut setup.command("check"));
+        for text in [run, check.out + &check.err] {
+            let missing: Vec<_> = words.iter().filter(|word| !text.contains(**word)).collect();
+            assert!(missing.is_empty(), "{missing:?} in {text}");
+        }
     }
-}
-
-#[test]
-fn damaged_network_file_is_rejected_by_checksum() {
-    needs_onnx_runtime!();
-    let setup = setup(
-        "synthetic://traffic?frames=50&realtime=false",
-        &network(0.9),
-        96,
-    );
-    let path = setup.path("model/tiny.onnx");
-    let mut bytes = fs::read(&path).unwrap();
-    bytes[100] ^= 1;
-    fs::write(&path, bytes).unwrap();
-    let output = exits(78, &mut setup.command("run"));
-    assert!(output.err.contains("SHA-256"), "{}", output.err);
 }
 
 #[test]
@@ -128,54 +94,22 @@ fn rtsp_camera_outage_is_handled_end_to_end() {
     let uri = server.uri();
     let setup = setup(&uri, &network(0.9), 96);
     let child = start(&mut setup.command("run"));
-    let lines = || setup.lines();
-    let frames = |least: usize| {
-        wait_until_some("frames", || {
-            (lines()
-                .iter()
-                .filter(|line| line["kind"] == "detections")
-                .count()
-                >= least)
-                .then_some(())
-        })
-    };
-    let states = || -> Vec<String> {
-        lines()
-            .iter()
-            .filter(|line| line["kind"] == "source")
-            .map(|line| line["state"].as_str().unwrap().to_owned())
-            .collect()
-    };
-    frames(10);
+    setup.wait_for_nth("detections", 9);
     drop(server);
-    wait_until_some("offline", || {
-        states()
-            .iter()
-            .any(|state| state == "offline")
-            .then_some(())
+    setup.wait_for("offline", |line| {
+        line["kind"] == "source" && line["state"] == "offline"
     });
-    let before = lines()
-        .iter()
-        .filter(|line| line["kind"] == "detections")
-        .count();
+    let before = setup.lines_of("detections").len();
     let _server = RtspServer::start(port, &[]);
-    frames(before + 10);
+    setup.wait_for_nth("detections", before + 9);
     terminate(child);
-    let states = states();
-    assert_eq!(
-        (states[0].as_str(), states[1].as_str(), states[2].as_str()),
-        ("connecting", "online", "offline"),
-        "{states:?}"
-    );
-    assert_eq!(
-        states.last().map(String::as_str),
-        Some("ended"),
-        "{states:?}"
-    );
-    assert!(
-        states.iter().filter(|state| *state == "online").count() >= 2,
-        "{states:?}"
-    );
+    let lines = setup.lines_of("source");
+    let states = lines.iter().filter_map(|line| line["state"].as_str());
+    let states: Vec<&str> = states.collect();
+    assert_eq!(states[..3], ["connecting", "online", "offline"]);
+    assert_eq!(states.last(), Some(&"ended"), "{states:?}");
+    let online = states.iter().filter(|state| **state == "online");
+    assert!(online.count() >= 2, "{states:?}");
 }
 
 #[test]
@@ -192,37 +126,29 @@ fn reload_retries_permanently_failed_source() {
     let text = text.replace("]\ndetector", &late);
     fs::write(&setup.config, text).expect("writable");
     let child = start(&mut setup.command("run"));
-    let of = |kind: &str, source: Option<&str>| -> Vec<serde_json::Value> {
-        let lines = setup.lines().into_iter();
-        let is_named = |line: &serde_json::Value| source.is_none_or(|name| line["source"] == name);
-        lines
-            .filter(|line| line["kind"] == kind && is_named(line))
-            .collect()
+    let last = |kind: &str, source: &str| {
+        let lines = setup.lines_of(kind).into_iter();
+        lines.rev().find(|line| line["source"] == source)
     };
-    wait_until_some("its failure", || {
-        (of("source", Some("late")).last()?["state"] == "offline").then_some(())
-    });
-    wait_until_some("frames of the other", || {
-        of("detections", Some("cam")).pop()
-    });
+    let wait_for_state = |state: &str| {
+        wait_until_some(state, || {
+            (last("source", "late")?["state"] == state).then_some(())
+        });
+    };
+    wait_for_state("offline");
+    wait_until_some("frames of the other", || last("detections", "cam"));
 
     fs::create_dir(&pictures).expect("the folder is writable");
     crate::support::picture::write_flat(&pictures.join("1.png"), 96, 64, [0; 3]);
     signal(&child, Signal::HUP);
-    let reload = wait_until_some("the reload", || of("reload", None).pop());
+    let reload = setup.wait_for_nth("reload", 0);
     assert_eq!(reload["changed"], serde_json::json!(["late"]), "{reload}");
     assert_eq!(reload["unchanged"], 1, "{reload}");
-    wait_until_some("its picture", || of("detections", Some("late")).pop());
-    wait_until_some("its end", || {
-        (of("source", Some("late")).last()?["state"] == "ended").then_some(())
-    });
+    wait_until_some("its picture", || last("detections", "late"));
+    wait_for_state("ended");
     signal(&child, Signal::HUP);
-    let reload = wait_until_some("the second reload", || {
-        of("reload", None).into_iter().nth(1)
-    });
-    assert_eq!(
-        reload["unchanged"], 2,
-        "one that has ended has not failed: {reload}"
-    );
+    // One that has ended has not failed.
+    let reload = setup.wait_for_nth("reload", 1);
+    assert_eq!(reload["unchanged"], 2, "{reload}");
     terminate(child);
 }

@@ -16,7 +16,7 @@ use jetwatch_traffic::scene::Scene;
 use jetwatch_types::{PIXEL_BYTES, Size};
 use onnx_file::TinyNetwork;
 use serde_json::Value;
-use support::daemon::{Setup, exits};
+use support::daemon::{Setup, exits, of_kind};
 
 const SIZE: Size = Size::new(320, 180);
 const FRAMES: u64 = 20;
@@ -43,10 +43,6 @@ fn run(setup: &Setup) -> Vec<Value> {
 fn refused(setup: &Setup) -> String {
     let output = exits(78, &mut setup.command("run"));
     output.err
-}
-
-fn of_kind<'l>(lines: &'l [Value], kind: &str) -> Vec<&'l Value> {
-    lines.iter().filter(|line| line["kind"] == kind).collect()
 }
 
 /// The labels that a network gives to a track.

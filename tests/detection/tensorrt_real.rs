@@ -81,17 +81,13 @@ fn request(onnx: &[u8], precision: Precision) -> BuildRequest<'_> {
 #[test]
 fn versions_are_read() {
     let Some(rtx) = rtx() else { return };
-    assert_eq!(
-        (rtx.flavor(), rtx.generation(), rtx.version().major),
-        (Flavor::Rtx, Generation::Rtx, 1)
-    );
+    let found = (rtx.flavor(), rtx.generation(), rtx.version().major);
+    assert_eq!(found, (Flavor::Rtx, Generation::Rtx, 1));
     assert!(rtx.can_build());
     for (name, generation, version) in LEAN {
         let lean = lean(name);
-        assert_eq!(
-            (lean.flavor(), lean.generation(), lean.version()),
-            (Flavor::Lean, generation, version)
-        );
+        let found = (lean.flavor(), lean.generation(), lean.version());
+        assert_eq!(found, (Flavor::Lean, generation, version));
         let onnx = street_nano("fp32");
         let error = request(&onnx, Precision::Fp32)
             .build(&lean)

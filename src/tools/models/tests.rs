@@ -229,16 +229,14 @@ fn names_from_file_cannot_break_yaml_lines() {
         let mut network = network(640, floats(&[(output, &[1, 6, 8400])]));
         network.inputs[0].name = input.to_owned();
         let draft = ModelYamlTemplate::new(&network, None, None, None).expect("YOLOv8");
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let origin = Origin {
+        let text = draft.text(Origin {
             name: "yes",
             file: "a\"b.onnx",
             sha256: [0xaa; 32].into(),
             weights: &[],
             labels_file: None,
-        };
-        std::fs::write(folder.path().join("model.yaml"), draft.text(origin)).expect("written");
-        ModelSpec::load(folder.path())
+        });
+        ModelSpec::from_text(Path::new("m"), &text, |_| unreachable!("no other file"))
     };
     let spec = load("in\": {#", "- 'out' # {}").expect("the names are quoted");
     let names = (spec.input.name.as_str(), spec.output.tensors[0].as_str());
@@ -257,18 +255,32 @@ fn names_from_file_cannot_break_yaml_lines() {
 /// The specification that the template for `network` loads as.
 fn loaded_template(network: &Network) -> ModelSpec {
     let draft = ModelYamlTemplate::new(network, None, None, None).expect("a layout fits");
-    let origin = Origin {
+    loaded(&draft).1
+}
+
+/// The text of a template, and the specification that it loads as.
+fn loaded(draft: &ModelYamlTemplate) -> (String, ModelSpec) {
+    let text = draft.text(Origin {
         name: "lift",
         file: "lift.onnx",
         sha256: [0xaa; 32].into(),
         weights: &[],
         labels_file: None,
-    };
-    let text = draft.text(origin);
-    ModelSpec::from_text(Path::new("m"), &text, |_| {
-        unreachable!("no other file is named")
-    })
-    .unwrap_or_else(|error| panic!("{error}\n{text}"))
+    });
+    let no_file = |_: &Path| unreachable!("no other file is named");
+    let spec = ModelSpec::from_text(Path::new("m"), &text, no_file);
+    let spec = spec.unwrap_or_else(|error| panic!("{error}\n{text}"));
+    (text, spec)
+}
+
+#[test]
+fn images_of_bytes_are_not_normalized() {
+    let mut network = network(640, floats(&[("output0", &[1, 6, 8400])]));
+    network.inputs[0].element = Some(Element::UINT8);
+    let draft = ModelYamlTemplate::new(&network, None, None, None).expect("YOLOv8");
+    let (text, _) = loaded(&draft);
+    let is_right = text.contains("type: uint8") && !text.contains("mean:");
+    assert!(is_right, "{text}");
 }
 
 #[test]

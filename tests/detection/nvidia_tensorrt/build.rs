@@ -59,6 +59,22 @@ impl CalibrationInput for CalibrationImages {
     }
 }
 
+/// INT8 with `images` and an earlier `cache`.
+fn int8<'a>(
+    onnx: &'a [u8],
+    images: &'a mut CalibrationImages,
+    cache: Option<&[u8]>,
+) -> BuildRequest<'a> {
+    BuildRequest {
+        precision: Precision::Int8,
+        implicit_int8: Some(ImplicitInt8 {
+            images: Some(images),
+            cache: cache.map(<[u8]>::to_vec),
+        }),
+        ..request(onnx)
+    }
+}
+
 /// Builds INT8 of the usual network with `images` and an earlier `cache`.
 fn calibrate(
     double: &Double,
@@ -67,13 +83,8 @@ fn calibrate(
 ) -> Result<Built, TensorRtError> {
     let onnx = open_network();
     let request = BuildRequest {
-        precision: Precision::Int8,
         device: Some(&double.device),
-        implicit_int8: Some(ImplicitInt8 {
-            images: Some(images),
-            cache: cache.map(<[u8]>::to_vec),
-        }),
-        ..request(&onnx)
+        ..int8(&onnx, images, cache)
     };
     request.build(&double.library)
 }
@@ -103,11 +114,8 @@ fn calibration_reads_images_from_gpu_memory_and_writes_cache() {
 
         let mut unused = CalibrationImages::new(3);
         let again = calibrate(&double, &mut unused, Some(&cache)).expect("it builds");
-        assert_eq!(
-            (unused.given, again.calibration_cache),
-            (0, None),
-            "the cache is enough"
-        );
+        let found = (unused.given, again.calibration_cache);
+        assert_eq!(found, (0, None), "the cache is enough");
         let stale = b"TRT-1-LegacyCalibration\nimages: 3f800000\n";
         let mut restarted = CalibrationImages::new(2);
         let built = calibrate(&double, &mut restarted, Some(stale)).expect("it builds");
@@ -169,14 +177,7 @@ fn calibration_without_gpu_keeps_images_in_host_memory() {
         }
         let mut images = CalibrationImages::new(2);
         let onnx = open_network();
-        let request = BuildRequest {
-            precision: Precision::Int8,
-            implicit_int8: Some(ImplicitInt8 {
-                images: Some(&mut images),
-                cache: None,
-            }),
-            ..request(&onnx)
-        };
+        let request = int8(&onnx, &mut images, None);
         let built = request.build(&library).expect("it builds");
         let cache = String::from_utf8(built.calibration_cache.expect("a cache"));
         assert!(cache.expect("text").contains("\nimages: 3f800000\n"));
@@ -216,16 +217,11 @@ fn build_reports_progress_and_is_cancelable() {
             .iter()
             .find(|step| step.parent == outer)
             .expect("an inner phase");
-        assert_eq!(
-            (inner.phase.as_str(), inner.steps),
-            ("Timing graph nodes", 2)
-        );
+        let found = (inner.phase.as_str(), inner.steps);
+        assert_eq!(found, ("Timing graph nodes", 2));
         let last = steps.last().expect("steps");
-        assert_eq!(
-            (last.phase.as_str(), last.done, last.steps),
-            (outer, 3, 3),
-            "{steps:?}"
-        );
+        let found = (last.phase.as_str(), last.done, last.steps);
+        assert_eq!(found, (outer, 3, 3), "{steps:?}");
         let error = canceled.expect_err("it was canceled");
         assert!(matches!(error, TensorRtError::Canceled), "{error}");
     });
@@ -347,13 +343,8 @@ fn only_unquantized_networks_need_calibration() {
         );
         let mut images = CalibrationImages::new(3);
         let quantized = BuildRequest {
-            precision: Precision::Int8,
             device: Some(&double.device),
-            implicit_int8: Some(ImplicitInt8 {
-                images: Some(&mut images),
-                cache: None,
-            }),
-            ..request(&onnx)
+            ..int8(&onnx, &mut images, None)
         };
         let built = quantized.build(&double.library).expect("it builds");
         assert!(built.is_quantized && built.calibration_cache.is_none());

@@ -338,16 +338,12 @@ fn engine_reports_tensors_layers_and_memory() {
         let tensors: Vec<_> = engine.tensors().collect();
         assert_eq!(tensors.len(), 2);
         let shape = |batch: i64| vec![batch, 3, 64, 96];
-        assert_eq!(
-            (tensors[0].name.as_str(), tensors[0].mode, &tensors[0].shape),
-            ("images", TensorMode::Input, &shape(-1))
-        );
+        let found = (tensors[0].name.as_str(), tensors[0].mode, &tensors[0].shape);
+        assert_eq!(found, ("images", TensorMode::Input, &shape(-1)));
         let profile = Some([shape(1), shape(4), shape(4)]);
         assert_eq!(tensors[0].profile, profile);
-        assert_eq!(
-            (tensors[1].name.as_str(), tensors[1].mode, &tensors[1].shape),
-            ("boxes", TensorMode::Output, &vec![-1, 5, 6])
-        );
+        let found = (tensors[1].name.as_str(), tensors[1].mode, &tensors[1].shape);
+        assert_eq!(found, ("boxes", TensorMode::Output, &vec![-1, 5, 6]));
         assert_eq!((tensors[1].format, tensors[1].vectorized), (0, None));
         assert_eq!(engine.name().expect("it has one"), "tiny");
         assert_eq!(engine.layers().expect("it is reported"), 2);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Guesses for classifiers, which their shapes do not distinguish.
 
+use jetwatch_detect::model::ColorOrder;
+use jetwatch_types::Placement;
+
 use super::*;
 
 #[test]
@@ -17,6 +20,8 @@ fn a_classifier_is_recognized_by_its_last_operator() {
         ("Mul", &["softmax", "logits", "sigmoid"]),
     ] {
         assert_eq!(layouts(&classifier(&[1, 7], made_by)), wanted, "{made_by}");
+        let map = classifier(&[1, 7, 1, 1], made_by);
+        assert_eq!(layouts(&map), wanted, "{made_by} of one pixel");
     }
     // A single number is no probability and no choice.
     assert_eq!(layouts(&classifier(&[1, 1], "Gemm")), [""; 0]);
@@ -36,9 +41,21 @@ fn a_classifier_is_recognized_by_its_last_operator() {
 #[test]
 fn ultralytics_classifiers_use_training_preprocessing() {
     let mut network = classifier(&[1, 3], "Softmax");
-    let spec = loaded_template(&network);
-    assert_eq!(spec.input.mean, [123.675, 116.28, 103.53]);
+    let draft = ModelYamlTemplate::new(&network, None, None, None).expect("a classifier");
+    let (text, spec) = loaded(&draft);
+    for wanted in [
+        "# GUESS: color, mean, scale and letterbox",
+        "name it in `secondary`",
+        "The file has no class names",
+    ] {
+        assert!(text.contains(wanted), "{wanted} in {text}");
+    }
+    let input = &spec.input;
+    let found = (input.name.as_str(), input.color, input.placement);
+    assert_eq!(found, ("images", ColorOrder::Rgb, Placement::Stretch));
+    assert_eq!(input.mean, [123.675, 116.28, 103.53]);
     assert_eq!(spec.score_threshold, 0.5);
+    assert_eq!(spec.labels, ["class_0", "class_1", "class_2"]);
     network.metadata = vec![("task".to_owned(), "classify".to_owned())];
     let spec = loaded_template(&network);
     assert_eq!(

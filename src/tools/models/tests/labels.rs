@@ -11,15 +11,7 @@ fn list(names: &[&str]) -> Vec<String> {
 fn drafted(network: &Network, labels: Option<Vec<String>>) -> (String, Vec<String>) {
     let draft = ModelYamlTemplate::new(network, None, None, labels)
         .unwrap_or_else(|error| panic!("{error}"));
-    let text = draft.text(Origin {
-        name: "n",
-        file: "n.onnx",
-        sha256: [0xaa; 32].into(),
-        weights: &[],
-        labels_file: None,
-    });
-    let spec = ModelSpec::from_text(Path::new("m"), &text, |_| unreachable!("no other file"));
-    let spec = spec.unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let (text, spec) = loaded(&draft);
     (text, spec.labels)
 }
 

@@ -26,17 +26,7 @@ fn drafted(
     let drafts = ModelYamlTemplate::candidates(network, None, None, known.as_deref(), background)
         .unwrap_or_else(|error| panic!("{error}"));
     let draft = &drafts[0];
-    let text = draft.text(Origin {
-        name: "ssd",
-        file: "ssd.onnx",
-        sha256: [0xaa; 32].into(),
-        weights: &[],
-        labels_file: None,
-    });
-    ModelSpec::from_text(Path::new("m"), &text, |_| {
-        unreachable!("no other file is named")
-    })
-    .unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let (text, _) = loaded(draft);
     let line = text.lines().find(|line| line.contains("background:"));
     let line = line.expect("an SSD has the key").trim().to_owned();
     (draft.labels().len(), line)
