@@ -108,11 +108,8 @@ fn files_wait_for_the_encoder() {
     for (name, uri) in [("theora", SourceUri::File(path)), ("drawn", scene)] {
         let captured = capture_within(uri, usize::MAX, every);
         let units = units(&captured.stream);
-        assert_eq!(
-            pts_of(&units),
-            *captured.frame_pts.lock().unwrap(),
-            "{name}"
-        );
+        let found = pts_of(&units);
+        assert_eq!(found, *captured.frame_pts.lock().unwrap(), "{name}");
         assert_eq!(units.len(), 90, "{name}");
         let path = folder.path().join(format!("{name}.mp4"));
         write_clip(&path, &units);

@@ -88,11 +88,8 @@ fn clips_of_files_hold_each_image_at_its_time() {
             codec,
             size: Size::new(320, 180),
         };
-        assert_eq!(
-            captured.formats.lock().unwrap().last(),
-            Some(&format),
-            "{name}"
-        );
+        let wanted = Some(&format);
+        assert_eq!(captured.formats.lock().unwrap().last(), wanted, "{name}");
         let units = units(&captured.stream);
         assert_eq!(units.len(), 60, "{name}");
         // The images that were detected have the timestamps of the units.
@@ -105,11 +102,8 @@ fn clips_of_files_hold_each_image_at_its_time() {
         let written = folder.path().join(format!("clip-{name}.mp4"));
         let facts = write_clip(&written, &units);
         assert_eq!(facts.images, 60, "{name}");
-        assert_eq!(
-            facts.bytes,
-            fs::metadata(&written).expect("a file").len(),
-            "{name}"
-        );
+        let wanted = fs::metadata(&written).expect("a file").len();
+        assert_eq!(facts.bytes, wanted, "{name}");
         let probed = probe(&written).unwrap_or_else(|error| panic!("{name}: {error}"));
         let codec = match codec {
             VideoCodec::H264 => "h264",
@@ -286,10 +280,8 @@ fn viewer_gets_the_stream_from_the_last_keyframe() {
     fs::write(&path, &bytes).expect("written");
     // From the keyframe at 20; the last unit was not read.
     let probed = probe(&path).expect("it is read");
-    assert_eq!(
-        probed.pts,
-        (0..39).map(|image| image * 3600).collect::<Vec<_>>()
-    );
+    let wanted = (0..39).map(|image| image * 3600).collect::<Vec<_>>();
+    assert_eq!(probed.pts, wanted);
     assert_eq!(decode(&path), (39, String::new()));
     drop(notice);
     stream.push(all[0].clone());

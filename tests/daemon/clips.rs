@@ -92,11 +92,8 @@ fn clip_holds_what_was_before_its_event() {
     let lines = setup.lines();
     let media = ready(&lines);
     let first = media[0];
-    assert_eq!(
-        (&first["type"], &first["state"]),
-        (&"clip".into(), &"ready".into()),
-        "{first}"
-    );
+    let found = (&first["type"], &first["state"]);
+    assert_eq!(found, (&"clip".into(), &"ready".into()), "{first}");
     let event = of_kind(&lines, "event")[0];
     assert_eq!(event["type"], "new");
     assert_eq!(event["recording"]["id"], first["id"], "{event} and {first}");
@@ -113,10 +110,8 @@ fn clip_holds_what_was_before_its_event() {
         let path = setup.path("media").join(text(&clip["path"]));
         assert_eq!(fs::metadata(&path).expect("a file").len(), clip["bytes"]);
         let probed = probe(&path).unwrap_or_else(|error| panic!("{clip}: {error}"));
-        assert_eq!(
-            (probed.codec.as_str(), probed.width, probed.height),
-            ("h264", 640, 360)
-        );
+        let found = (probed.codec.as_str(), probed.width, probed.height);
+        assert_eq!(found, ("h264", 640, 360));
         assert_eq!(probed.pts[0], 0, "the presentation begins at once");
         assert_eq!(decode(&path), (probed.pts.len(), String::new()));
     }
@@ -215,11 +210,8 @@ fn motion_that_a_camera_reports_begins_a_clip_with_what_was_before() {
     let clip = setup.wait_for("a clip", |line| {
         line["kind"] == "media" && line["state"] == "ready"
     });
-    assert_eq!(
-        (&clip["source"], &begun["source"]),
-        (&"yard".into(), &"yard".into()),
-        "{clip}"
-    );
+    let found = (&clip["source"], &begun["source"]);
+    assert_eq!(found, (&"yard".into(), &"yard".into()), "{clip}");
     let time = |line: &Value, key: &str| line[key].as_str().expect("a time").to_owned();
     assert!(
         time(&clip, "from") < time(&begun, "changed_at"),

@@ -112,21 +112,16 @@ fn remove(name: &str) -> Value {
 fn template_source_is_added_survives_reload_and_is_removed() {
     let mut daemon = Commanded::start();
     let reply = daemon.ask(add("extra", 3));
-    assert_eq!(
-        (&reply["ok"], &reply["name"]),
-        (&json!(true), &json!("extra"))
-    );
+    let found = (&reply["ok"], &reply["name"]);
+    assert_eq!(found, (&json!(true), &json!("extra")));
     wait_until_some("frames", || (daemon.frames("extra") >= 3).then_some(()));
     let reply = daemon.ask(add("Extra", 3));
     assert_eq!(reply["ok"], json!(false), "there is one: {reply}");
 
     signal(&daemon.child, Signal::HUP);
     let reported = daemon.setup.wait_for_nth("reload", 0);
-    assert_eq!(
-        (&reported["state"], &reported["unchanged"]),
-        (&json!("applied"), &json!(2)),
-        "{reported}"
-    );
+    let found = (&reported["state"], &reported["unchanged"]);
+    assert_eq!(found, (&json!("applied"), &json!(2)), "{reported}");
 
     let reply = daemon.ask(remove("cam"));
     let error = reply["error"].as_str().expect("a reason");
@@ -270,11 +265,8 @@ fn template_with_unknown_label_is_rejected_at_its_line() {
     };
     let reported = reload("persn", 0);
     let problems = reported["problems"].as_array().expect("a list");
-    assert_eq!(
-        problems.len(),
-        1,
-        "not for the added source too: {reported}"
-    );
+    let found = problems.len();
+    assert_eq!(found, 1, "not for the added source too: {reported}");
     let text = problems[0]["text"].as_str().expect("a text");
     assert!(text.contains(key), "{text}");
     let reported = reload("person", 1);

@@ -411,10 +411,8 @@ fn formats_survive_a_clock_that_is_set_back() {
     let long_ago = SystemTime::UNIX_EPOCH;
     player.format.finish(long_ago, &mut player.messages);
     let reviews = of_topic(&player.messages, "frigate/reviews");
-    assert_eq!(
-        reviews.last().map(|review| &review["type"]),
-        Some(&json!("end"))
-    );
+    let found = reviews.last().map(|review| &review["type"]);
+    assert_eq!(found, Some(&json!("end")));
     let mut schema = Schema::of_file("frigate-events");
     for event in of_topic(&player.messages, "frigate/events") {
         schema.accepts(&event);

@@ -196,10 +196,8 @@ fn states_of_updates_are_published_and_announced() {
     let entity = wait_until_some("its entity", || {
         announced(port)[BOX]["cmps"].get("update").cloned()
     });
-    assert_eq!(
-        (&entity["p"], &entity["stat_t"]),
-        (&json!("update"), &json!(topic))
-    );
+    let wanted = (&json!("update"), &json!(topic));
+    assert_eq!((&entity["p"], &entity["stat_t"]), wanted);
     // Just before the updater ends the daemon.
     write("in_progress", Some("installing"));
     terminate(child);

@@ -102,10 +102,8 @@ fn csi_frames_stay_in_nvmm_until_inference() {
         &vic(csi(Some((1920, 1080)))),
         5,
     );
-    assert_eq!(
-        units_by_step(&plan),
-        [(Capture, Isp), (Scale, Vic), (Copy, Cpu)]
-    );
+    let found = units_by_step(&plan);
+    assert_eq!(found, [(Capture, Isp), (Scale, Vic), (Copy, Cpu)]);
     assert_eq!(size, Size::new(416, 234));
     let scale = &plan.steps[1];
     assert_eq!(scale.element, "nvvidconv");
@@ -127,10 +125,8 @@ fn full_images_leave_nvmm_at_source_size() {
         assert!((mean - frame.mean).abs() < 4.0, "{mean}, {}", frame.mean);
     }
     // The steps to the network's image are the same.
-    assert_eq!(
-        units_by_step(&plan),
-        [(Capture, Isp), (Scale, Vic), (Copy, Cpu)]
-    );
+    let found = units_by_step(&plan);
+    assert_eq!(found, [(Capture, Isp), (Scale, Vic), (Copy, Cpu)]);
 }
 
 #[test]
@@ -143,16 +139,14 @@ fn rotated_file_is_rotated_by_the_vic_and_stays_in_nvmm() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut source = vic(SourceUri::File(clip(folder.path(), Some(rotation))));
         let (plan, size) = collect_frames(&machine, &source, usize::MAX);
-        assert_eq!(
-            units_by_step(&plan),
-            [
-                (Read, Cpu),
-                (Decode, Nvdec),
-                (Rotate, Vic),
-                (Scale, Vic),
-                (Copy, Cpu)
-            ]
-        );
+        let wanted = [
+            (Read, Cpu),
+            (Decode, Nvdec),
+            (Rotate, Vic),
+            (Scale, Vic),
+            (Copy, Cpu),
+        ];
+        assert_eq!(units_by_step(&plan), wanted);
         assert_eq!(size, Size::new(312, 416));
         let mut brightness = |[left, top, width, height]: [f32; 4]| {
             source.roi = Some(Region {
@@ -191,10 +185,8 @@ fn h264_and_h265_files_and_servers_are_decoded_by_nvdec() {
 
     let server = RtspServer::start(0, &[]);
     let (plan, size) = collect_frames(&machine, &vic(rtsp(server.uri(), None)), 10);
-    assert_eq!(
-        units_by_step(&plan),
-        [(Receive, Cpu), (Decode, Nvdec), (Scale, Vic), (Copy, Cpu)]
-    );
+    let wanted = [(Receive, Cpu), (Decode, Nvdec), (Scale, Vic), (Copy, Cpu)];
+    assert_eq!(units_by_step(&plan), wanted);
     assert_eq!(size, Size::new(416, 312));
 }
 
@@ -205,11 +197,8 @@ fn usb_jpeg_uses_nvjpg_and_raw_uses_vic() {
     let jpeg = "videotestsrc is-live=true ! video/x-raw,format=I420,width=640,height=480,framerate=60/1 ! jpegenc ! identity";
     let (plan, _) = collect_frames(&machine, &vic(launch(jpeg)), 5);
     let kinds = units_by_step(&plan);
-    assert_eq!(
-        kinds[1..],
-        [(Decode, Nvjpg), (Scale, Vic), (Copy, Cpu)],
-        "{plan}"
-    );
+    let wanted = [(Decode, Nvjpg), (Scale, Vic), (Copy, Cpu)];
+    assert_eq!(kinds[1..], wanted, "{plan}");
     let raw = "videotestsrc is-live=true ! video/x-raw,format=YUY2,width=640,height=480,framerate=60/1 ! identity";
     let (plan, size) = collect_frames(&machine, &vic(launch(raw)), 5);
     assert_eq!(
@@ -345,11 +334,8 @@ fn unsupported_nvdec_format_uses_cpu_or_is_rejected() {
     // Other codecs never go to it.
     let theora = SourceUri::File(clips::theora(folder.path(), "a.ogv", 320, 240, 10));
     let (plan, _) = collect_frames(&machine, &config(theora.clone()), usize::MAX);
-    assert_eq!(
-        units_by_step(&plan)[1..],
-        [(Decode, Cpu), (Copy, Cpu), (Scale, Vic), (Copy, Cpu)],
-        "{plan}"
-    );
+    let wanted = [(Decode, Cpu), (Copy, Cpu), (Scale, Vic), (Copy, Cpu)];
+    assert_eq!(units_by_step(&plan)[1..], wanted, "{plan}");
     let strict = SourceConfig {
         decoder: DecoderChoice::Hardware,
         ..config(theora)
@@ -413,27 +399,22 @@ fn config_can_disable_hardware_units() {
         ..config(uri.clone())
     };
     let (plan, _) = collect_frames(&machine, &software, usize::MAX);
-    assert_eq!(
-        units_by_step(&plan),
-        [(Read, Cpu), (Decode, Cpu), (Scale, Cpu)]
-    );
+    let found = units_by_step(&plan);
+    assert_eq!(found, [(Read, Cpu), (Decode, Cpu), (Scale, Cpu)]);
     // Decoded in NVMM, and copied from there by the only element that can.
     let half = SourceConfig {
         scaling: Scaling::Cpu,
         ..config(uri.clone())
     };
     let (plan, _) = collect_frames(&machine, &half, usize::MAX);
-    assert_eq!(
-        units_by_step(&plan),
-        [
-            (Read, Cpu),
-            (Decode, Nvdec),
-            (Color, Vic),
-            (Copy, Cpu),
-            (Scale, Cpu)
-        ],
-        "{plan}"
-    );
+    let wanted = [
+        (Read, Cpu),
+        (Decode, Nvdec),
+        (Color, Vic),
+        (Copy, Cpu),
+        (Scale, Cpu),
+    ];
+    assert_eq!(units_by_step(&plan), wanted, "{plan}");
     let gpu = SourceConfig {
         scaling: Scaling::Gpu,
         ..config(uri)
@@ -470,31 +451,23 @@ fn the_plan_is_known_before_anything_is_opened() {
     let plan = |config: &SourceConfig| predict_plan(config, &machine, INPUT, Placement::TopLeft);
     let known = plan(&vic(csi(Some((1920, 1080))))).expect("possible");
     assert_eq!(units_by_step(&known), [(Capture, Isp), (Scale, Vic)]);
-    assert_eq!(
-        known.steps[1].detail,
-        "1920×1080 NV12 in NVMM to 416×234 BGRx"
-    );
+    let wanted = "1920×1080 NV12 in NVMM to 416×234 BGRx";
+    assert_eq!(known.steps[1].detail, wanted);
     let two = plan(&vic(csi(Some((7680, 4320))))).expect("possible");
-    assert_eq!(
-        units_by_step(&two),
-        [(Capture, Isp), (Scale, Vic), (Scale, Vic)]
-    );
+    let found = units_by_step(&two);
+    assert_eq!(found, [(Capture, Isp), (Scale, Vic), (Scale, Vic)]);
     let tall = SourceConfig {
         display_aspect: Some((4, 3)),
         ..vic(csi(Some((1920, 1080))))
     };
     let known = plan(&tall).expect("possible");
-    assert_eq!(
-        known.steps[1].detail,
-        "1920×1080 NV12 in NVMM to 416×312 BGRx"
-    );
+    let wanted = "1920×1080 NV12 in NVMM to 416×312 BGRx";
+    assert_eq!(known.steps[1].detail, wanted);
     let refused = plan(&vic(csi(Some((1920, 32))))).expect_err("too flat for the VIC");
     assert!(matches!(refused, SourceError::Refused(_)), "{refused}");
     let file = plan(&vic(SourceUri::File(Path::new("/nowhere.mp4").into()))).expect("possible");
-    assert_eq!(
-        units_by_step(&file),
-        [(Read, Cpu), (Decode, Nvdec), (Decode, Nvjpg), (Scale, Vic)]
-    );
+    let wanted = [(Read, Cpu), (Decode, Nvdec), (Decode, Nvjpg), (Scale, Vic)];
+    assert_eq!(units_by_step(&file), wanted);
 
     let other = tempfile::tempdir().expect("a folder");
     let machine = Machine::find(&jetwatch_platform::SysRoot::new(other.path()));

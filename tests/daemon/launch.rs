@@ -97,11 +97,8 @@ fn assert_runs(fragment: &str) {
     let (frames, result) = collector.join();
     result.unwrap_or_else(|error| panic!("{fragment}: {error}"));
     let numbers: Vec<u64> = frames.iter().map(|frame| frame.meta.seq).collect();
-    assert_eq!(
-        numbers,
-        (0..FRAMES as u64).collect::<Vec<_>>(),
-        "{fragment}"
-    );
+    let wanted = (0..FRAMES as u64).collect::<Vec<_>>();
+    assert_eq!(numbers, wanted, "{fragment}");
     for frame in &frames {
         assert_eq!(frame.meta.source_size, SIZE, "{fragment}");
         assert!(frame.mean > 0.1, "{fragment}: an empty image");

@@ -125,10 +125,8 @@ fn snapshots_are_files_that_show_their_object_and_messages_name_them() {
     media(&setup, &["unpin", id]);
     media(&setup, &["remove", id]);
     let shown: Value = serde_json::from_str(&media(&setup, &["show", id])).expect("JSON");
-    assert_eq!(
-        (&shown["state"], &shown["reason"]),
-        (&"removed".into(), &"operator".into())
-    );
+    let found = (&shown["state"], &shown["reason"]);
+    assert_eq!(found, (&"removed".into(), &"operator".into()));
     assert!(media(&setup, &["usage"]).contains("snapshot"));
 }
 
@@ -223,11 +221,8 @@ fn newest_picture_of_a_label_is_retained() {
         pictures.insert(label, payload);
     }
     for (label, payload) in &pictures {
-        assert_eq!(
-            decode(payload.to_vec()).expect("a JPEG file").size,
-            Size::new(640, 360),
-            "{label}"
-        );
+        let found = decode(payload.to_vec()).expect("a JPEG file").size;
+        assert_eq!(found, Size::new(640, 360), "{label}");
         assert!(payload.len() <= 256 << 10, "{label}");
     }
 }

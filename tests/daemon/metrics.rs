@@ -472,28 +472,20 @@ fn words_of_labels_are_those_of_the_messages() {
         let words = words.iter().filter_map(|word| word["const"].as_str());
         words.map(str::to_owned).collect()
     };
-    assert_eq!(
-        words("jetwatch_events_total", "type"),
-        schema_words("event_type")
-    );
-    assert_eq!(
-        words("jetwatch_analytics_events_total", "type"),
-        schema_words("analytics_type")
-    );
+    let found = words("jetwatch_events_total", "type");
+    assert_eq!(found, schema_words("event_type"));
+    let found = words("jetwatch_analytics_events_total", "type");
+    assert_eq!(found, schema_words("analytics_type"));
     let mut states = schema_words("detector_state");
     states.insert("loading".to_owned());
     assert_eq!(words("jetwatch_detector_state", "state"), states);
-    assert_eq!(
-        words("jetwatch_line_crossings_total", "to"),
-        schema_words("side")
-    );
+    let found = words("jetwatch_line_crossings_total", "to");
+    assert_eq!(found, schema_words("side"));
     let dropped = schema["$defs"]["spool_dropped"]["properties"].as_object();
     let dropped: BTreeSet<String> = dropped.expect("a map").keys().cloned().collect();
     assert_eq!(words("jetwatch_spool_dropped_total", "class"), dropped);
-    assert_eq!(
-        words("jetwatch_throttled", "cause"),
-        schema_words("throttling_cause")
-    );
+    let found = words("jetwatch_throttled", "cause");
+    assert_eq!(found, schema_words("throttling_cause"));
     daemon.running.stop();
 }
 

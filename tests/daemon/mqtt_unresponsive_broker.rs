@@ -91,11 +91,8 @@ fn close_timeout_triggers_last_will() {
     let next = || packets.recv_timeout(TEST_TIMEOUT).expect("a packet").1;
     while !matches!(next(), Packet::Publish(publish) if !publish.retain) {}
     let counts = Box::new(sink).close(Duration::from_secs(1));
-    assert_eq!(
-        (counts.accepted, counts.delivered, counts.dropped),
-        (1, 0, 1),
-        "{counts:?}"
-    );
+    let found = (counts.accepted, counts.delivered, counts.dropped);
+    assert_eq!(found, (1, 0, 1), "{counts:?}");
     let goodbye = loop {
         if let Packet::Disconnect(goodbye) = next() {
             break goodbye;

@@ -80,10 +80,8 @@ fn wrong_password_is_reported_and_correct_one_works() {
     });
     std::fs::write(&file, "right\n").expect("writable");
     let info = probe(&config, TIMEOUT).expect("the password file is read again at each connect");
-    assert_eq!(
-        (info.address, info.protocol),
-        (format!("127.0.0.1:{}", broker.port()), "5.0")
-    );
+    let found = (info.address, info.protocol);
+    assert_eq!(found, (format!("127.0.0.1:{}", broker.port()), "5.0"));
     // Waiting for the next slow attempt, the sink still closes at once: a last attempt, with the right password now.
     let subscriber = Subscriber::start(&config, "jetwatch/dev/status").expect("let in");
     Box::new(sink).close(TEST_TIMEOUT);

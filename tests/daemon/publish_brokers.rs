@@ -189,10 +189,8 @@ fn reply_to_a_command_goes_to_its_response_topic() {
     let (correlation, payload) = text.split_once(' ').expect("two parts");
     assert_eq!(correlation, "order-42");
     let reply: serde_json::Value = serde_json::from_str(payload).expect("JSON");
-    assert_eq!(
-        (&reply["kind"], &reply["ok"]),
-        (&"reply".into(), &true.into())
-    );
+    let found = (&reply["kind"], &reply["ok"]);
+    assert_eq!(found, (&"reply".into(), &true.into()));
     let counts = Box::new(sink).close(TEST_TIMEOUT);
     assert_eq!(counts.delivered, 2 * replies, "each on both topics");
     drop(listener);

@@ -44,11 +44,8 @@ fn twenty_thousand_events_arrive_at_the_full_rate_and_at_two_thousand_a_second()
         }
         let closing = Instant::now();
         let counts = Box::new(sink).close(TEST_TIMEOUT);
-        assert_eq!(
-            (counts.accepted, counts.delivered, counts.dropped),
-            (events, events, 0),
-            "{counts:?}"
-        );
+        let found = (counts.accepted, counts.delivered, counts.dropped);
+        assert_eq!(found, (events, events, 0), "{counts:?}");
         let per_event = |time: Duration| time.as_secs_f64() * 1e6 / events as f64;
         println!(
             "{name}: {:.0} events/s acknowledged, {:.1} µs CPU per event in all ({:.1} µs of it in accept), close took {:.0} ms",

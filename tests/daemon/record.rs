@@ -6,7 +6,6 @@ use crate::support;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Output;
 
 use gstreamer_video as gst_video;
 use gstreamer_video::prelude::*;
@@ -15,8 +14,7 @@ use jetwatch_types::Size;
 use serde_json::Value;
 use support::clips::{each_sample, mp4, plugins_without};
 use support::daemon::{
-    Setup, Signal, exits, finish, json_lines_config, signal, start, stderr, terminate,
-    wait_until_some,
+    Setup, Signal, exits, json_lines_config, signal, start, terminate, wait_until_some,
 };
 
 /// A network, for sources other than drawn scenes.
@@ -79,22 +77,13 @@ fn scene(size: (u32, u32), frames: u32) -> String {
     )
 }
 
-/// Runs to the end with a recording to `name`; returns exit code, output and statistics.
-fn record(setup: &Setup, name: &str) -> (Output, Value) {
-    let stats = setup.path("stats.json");
-    let output = finish(
-        setup
-            .command("run")
-            .arg("--record")
-            .arg(setup.path(name))
-            .arg("--stats")
-            .arg(&stats),
-    );
-    let text = fs::read(&stats).unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)));
-    (
-        output,
-        serde_json::from_slice(&text).expect("statistics are JSON"),
-    )
+/// Runs to the end, with this exit code and a recording to `name`; returns its log and the statistics.
+fn record(code: i32, setup: &Setup, name: &str) -> (String, Value) {
+    let mut command = setup.command("run");
+    command.arg("--record").arg(setup.path(name));
+    command.arg("--stats").arg(setup.path("stats.json"));
+    let log = exits(code, &mut command).err;
+    (log, setup.json("stats.json"))
 }
 
 /// Number of points on the left edges of boxes in the color of their class, and number of points.
@@ -133,9 +122,7 @@ fn count_edge_points(image: &RecordedImage, tracks: &[Value]) -> (usize, usize) 
 #[test]
 fn a_recording_shows_each_frame_with_its_own_boxes() {
     let setup = Setup::new(&json_lines_config(&scene((640, 360), 90)));
-    let (output, stats) = record(&setup, "out.mp4");
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let text = stderr(&output);
+    let (text, stats) = record(0, &setup, "out.mp4");
     assert_has!(text => "recording to", "recorded to");
 
     let recording = &stats["recording"];
@@ -201,8 +188,7 @@ fn every_frame_of_a_file_is_recorded() {
         let source = format!("uri: {}\ninterval: {interval}", clip.display());
         let yaml = json_lines_config(&source);
         let setup = Setup::new(&yaml.replace("scripted", &format!("onnx\n  model: {MODEL}")));
-        let (output, stats) = record(&setup, "out.mp4");
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let (_, stats) = record(0, &setup, "out.mp4");
         let recording = &stats["recording"];
         let number = |key: &str| recording[key].as_u64().expect("a number");
         let counts = ["frames", "dropped", "images"].map(number);
@@ -223,14 +209,11 @@ fn several_sources_are_recorded_as_mosaic() {
     let at = yaml.find("detector:").expect("it is there");
     yaml.insert_str(at, other);
     let setup = Setup::new(&yaml);
-    let (output, stats) = record(&setup, "tiles.mkv");
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let (_, stats) = record(0, &setup, "tiles.mkv");
     let recording = &stats["recording"];
     let number = |key: &str| recording[key].as_u64().expect("a number");
-    assert_eq!(
-        number("frames") + number("dropped"),
-        stats["frames"].as_u64().unwrap()
-    );
+    let found = number("frames") + number("dropped");
+    assert_eq!(found, stats["frames"].as_u64().unwrap());
     let (kind, images) = decode_recording(&setup.path("tiles.mkv"));
     assert_eq!(kind, "mkv");
     assert_eq!(images.len() as u64, number("images"), "{stats}");
@@ -263,8 +246,7 @@ fn large_batches_are_recorded_completely_at_source_rate() {
     // The sources do not start at the same time: a batch waits for all of them.
     let batches = "batch_size: 8\n  batch_timeout_ms: 900";
     let setup = Setup::new(&yaml.replace("workers: 2", batches));
-    let (output, stats) = record(&setup, "tiles.mkv");
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let (_, stats) = record(0, &setup, "tiles.mkv");
     let stages = stats["stages"].as_array().expect("a list");
     let infer = stages.iter().find(|stage| stage["stage"] == "infer");
     let count = |key: &str| {
@@ -376,14 +358,11 @@ publish: {{mqtt: off, detections: true, json_lines: {{path: events.jsonl}}}}
 #[test]
 fn odd_sizes_and_other_files_are_recorded() {
     let setup = Setup::new(&json_lines_config(&scene((161, 121), 20)));
-    let (output, stats) = record(&setup, "out.webm");
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let (_, stats) = record(0, &setup, "out.webm");
     let (kind, images) = decode_recording(&setup.path("out.webm"));
     assert_eq!(kind, "webm");
-    assert_eq!(
-        stats["recording"]["images"].as_u64(),
-        Some(images.len() as u64)
-    );
+    let found = stats["recording"]["images"].as_u64();
+    assert_eq!(found, Some(images.len() as u64));
     assert_eq!(images[0].size, Size::new(162, 122));
 }
 
@@ -403,9 +382,7 @@ fn openh264_ends_without_an_error() {
         .env("GST_REGISTRY_1_0", setup.path("registry.bin"))
         .arg("--record")
         .arg(setup.path("out.mp4"));
-    let output = finish(&mut command);
-    let printed = stderr(&output);
-    assert!(output.status.success(), "{printed}");
+    let printed = exits(0, &mut command).err;
     assert_has!(printed => "openh264enc");
     assert!(!printed.contains("[OpenH264]"), "{printed}");
     assert_eq!(decode_recording(&setup.path("out.mp4")).1.len(), 30);
@@ -414,16 +391,16 @@ fn openh264_ends_without_an_error() {
 #[test]
 fn unrecordable_input_is_reported() {
     let setup = Setup::new(&json_lines_config(&scene((160, 120), 30)));
-    let run = |path: &str| {
-        let output = finish(setup.command("run").arg("--record").arg(setup.path(path)));
-        (output.status.code(), stderr(&output))
+    let run = |code: i32, path: &str| {
+        exits(
+            code,
+            setup.command("run").arg("--record").arg(setup.path(path)),
+        )
+        .err
     };
-    let (code, printed) = run("out.avi");
-    assert_eq!(code, Some(2), "{printed}");
-    assert_has!(printed => "the name ends in .avi, expected a name that ends in .mp4");
-    let (code, printed) = run("nowhere/out.mp4");
-    assert_eq!(code, Some(1), "{printed}");
-    assert_has!(printed => "No such file", "choose a folder that exists");
+    let kind = "the name ends in .avi, expected a name that ends in .mp4";
+    assert_has!(run(2, "out.avi") => kind);
+    assert_has!(run(1, "nowhere/out.mp4") => "No such file", "choose a folder that exists");
 }
 
 #[test]
@@ -451,9 +428,7 @@ fn recording_does_not_overwrite_input_video() {
 fn full_disk_stops_recording_but_not_detection() {
     let setup = Setup::new(&json_lines_config(&scene((640, 360), 60)));
     symlink("/dev/full", setup.path("out.mkv")).expect("a link can be made");
-    let (output, stats) = record(&setup, "out.mkv");
-    let text = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{text}");
+    let (text, stats) = record(1, &setup, "out.mkv");
     assert_has!(text => "ended early", "free disk space", "plays up to there", "incomplete recording to");
     let detected = stats["frames"].as_u64().expect("a number");
     assert!(detected >= 30, "detection went on: {stats}");
@@ -466,9 +441,7 @@ fn full_disk_stops_recording_but_not_detection() {
 fn full_disk_leaves_an_mp4_that_is_reported_as_unplayable() {
     let setup = Setup::new(&json_lines_config(&scene((640, 360), 60)));
     symlink("/dev/full", setup.path("out.mp4")).expect("a link can be made");
-    let (output, _) = record(&setup, "out.mp4");
-    let text = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{text}");
+    let (text, _) = record(1, &setup, "out.mp4");
     assert!(
         text.contains("cannot be played") && !text.contains(" recorded to"),
         "{text}"

@@ -110,11 +110,9 @@ fn reload_adds_removes_and_changes_sources_without_frame_loss_in_others() {
     assert_eq!(reported["unchanged"], 16);
     running.frames("joins", 3);
     let reported = running.reload(&with(&[source("changes", 22), source("joins", 23)]));
-    assert_eq!(
-        (reported["state"].as_str(), reported["unchanged"].as_u64()),
-        (Some("applied"), Some(18)),
-        "the same file changes nothing: {reported}"
-    );
+    let found = (reported["state"].as_str(), reported["unchanged"].as_u64());
+    let wanted = (Some("applied"), Some(18));
+    assert_eq!(found, wanted, "the same file changes nothing: {reported}");
     running.frames("stays15", 8);
 
     let (lines, report) = running.report();
@@ -154,19 +152,14 @@ fn invalid_reload_keeps_running_config() {
     let problem = &reported["problems"][0];
     assert_eq!(problem["key"], "sources[1].uri", "{reported}");
     assert_eq!(problem["line"], 6, "{reported}");
-    assert_eq!(
-        problem["file"].as_str(),
-        running.setup.config.to_str(),
-        "{reported}"
-    );
+    let found = problem["file"].as_str();
+    assert_eq!(found, running.setup.config.to_str(), "{reported}");
 
     let restart = yaml(&[source("cam", 1), source("new", 2)], "  workers: 1\n");
     let reported = running.reload(&restart);
     assert_eq!(reported["state"], "refused", "{reported}");
-    assert_eq!(
-        reported["problems"][0]["key"], "detector.workers",
-        "{reported}"
-    );
+    let wanted = "detector.workers";
+    assert_eq!(reported["problems"][0]["key"], wanted, "{reported}");
     let text = reported["problems"][0]["text"].as_str().expect("a text");
     assert_has!(text => "systemctl restart jetwatch");
 
@@ -201,10 +194,8 @@ fn the_only_source_can_be_replaced() {
         .iter()
         .find(|line| line["source"] == "old" && line["state"] == "ended")
         .expect("it has ended");
-    assert_eq!(
-        ended["reason"],
-        "taken out by a change of the configuration"
-    );
+    let wanted = "taken out by a change of the configuration";
+    assert_eq!(ended["reason"], wanted);
 }
 
 /// The boxes of a source's frames by session: frame numbers start again with each.

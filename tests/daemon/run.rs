@@ -46,11 +46,8 @@ fn run_to_eof_emits_start_and_end_for_every_track() {
     assert_eq!(of_kind(&lines, "detections").len(), 90);
 
     let stats = setup.json("stats.json");
-    assert_eq!(
-        (stats["frames"].as_u64(), stats["dropped"].as_u64()),
-        (Some(90), Some(0)),
-        "{stats}"
-    );
+    let found = (stats["frames"].as_u64(), stats["dropped"].as_u64());
+    assert_eq!(found, (Some(90), Some(0)), "{stats}");
     assert_eq!(
         stats["messages_accepted"], stats["messages_delivered"],
         "{stats}"
@@ -62,20 +59,18 @@ fn run_to_eof_emits_start_and_end_for_every_track() {
         .iter()
         .map(|stage| stage["stage"].as_str().unwrap())
         .collect();
-    assert_eq!(
-        stages,
-        [
-            "source",
-            "enqueue",
-            "batch",
-            "tensor",
-            "infer",
-            "decode",
-            "send_results",
-            "track",
-            "publish"
-        ]
-    );
+    let wanted = [
+        "source",
+        "enqueue",
+        "batch",
+        "tensor",
+        "infer",
+        "decode",
+        "send_results",
+        "track",
+        "publish",
+    ];
+    assert_eq!(stages, wanted);
     for number in [
         "fps",
         "inference_fps",
@@ -116,12 +111,8 @@ fn signals_stop_run_and_drain_queues() {
         });
         signal(&child, stop);
         let output = wait_for_output(child);
-        assert_eq!(
-            output.status.code(),
-            Some(0),
-            "{stop:?}: {}",
-            stderr(&output)
-        );
+        let found = output.status.code();
+        assert_eq!(found, Some(0), "{stop:?}: {}", stderr(&output));
         let lines = setup.lines();
         let count = |kind: &str| {
             lines
@@ -129,16 +120,10 @@ fn signals_stop_run_and_drain_queues() {
                 .filter(|line| line["kind"] == "event" && line["type"] == kind)
                 .count()
         };
-        assert_eq!(
-            count("new"),
-            count("end"),
-            "{stop:?}: every track has its end"
-        );
-        assert_eq!(
-            lines.last().map(|line| line["kind"].clone()),
-            Some("stats".into()),
-            "the last word is the summary"
-        );
+        let found = count("new");
+        assert_eq!(found, count("end"), "{stop:?}: every track has its end");
+        let found = lines.last().map(|line| line["kind"].clone());
+        assert_eq!(found, Some("stats".into()), "the last word is the summary");
     }
 }
 

@@ -113,16 +113,12 @@ fn consumers_of_other_formats_see_valid_messages_and_ours_are_unchanged() {
             .collect()
     };
     let frigate = json(&received, "frigate/events");
-    assert_eq!(
-        ids(&frigate, "new", "/after/id"),
-        ids(&frigate, "end", "/after/id")
-    );
+    let found = ids(&frigate, "new", "/after/id");
+    assert_eq!(found, ids(&frigate, "end", "/after/id"));
     assert!(frigate.iter().all(|event| event["before"].is_object()));
     let reviews = json(&received, "frigate/reviews");
-    assert_eq!(
-        ids(&reviews, "new", "/after/id"),
-        ids(&reviews, "end", "/after/id")
-    );
+    let found = ids(&reviews, "new", "/after/id");
+    assert_eq!(found, ids(&reviews, "end", "/after/id"));
 
     // Ours: the same events as in the file, and none that another format asked for.
     let own = json(&received, "jetwatch/box/cam/events");
@@ -149,10 +145,8 @@ fn consumers_of_other_formats_see_valid_messages_and_ours_are_unchanged() {
             .filter(|message| message["event"]["type"] == step)
             .count()
     };
-    assert_eq!(
-        (of("entry"), of("exit")),
-        (ids(&own, "new", "/id").len(), ids(&own, "end", "/id").len())
-    );
+    let wanted = (ids(&own, "new", "/id").len(), ids(&own, "end", "/id").len());
+    assert_eq!((of("entry"), of("exit")), wanted);
 }
 
 #[test]

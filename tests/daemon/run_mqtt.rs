@@ -39,11 +39,8 @@ fn run_with_stats(setup: &Setup) -> Child {
 fn stats(setup: &Setup) -> serde_json::Value {
     let stats = setup.json("stats.json");
     let of = |key: &str| stats[format!("messages_{key}")].as_u64().expect("a count");
-    assert_eq!(
-        of("accepted"),
-        of("delivered") + of("dropped") + of("replaced") + of("queued"),
-        "{stats}"
-    );
+    let wanted = of("delivered") + of("dropped") + of("replaced") + of("queued");
+    assert_eq!(of("accepted"), wanted, "{stats}");
     stats
 }
 
@@ -66,10 +63,8 @@ fn the_embedded_broker_serves_a_foreign_subscriber() {
         is_there.then_some(text)
     });
     let event: serde_json::Value = serde_json::from_str(&seen).expect("JSON");
-    assert_eq!(
-        (event["kind"].as_str(), event["source"].as_str()),
-        (Some("event"), Some("cam"))
-    );
+    let found = (event["kind"].as_str(), event["source"].as_str());
+    assert_eq!(found, (Some("event"), Some("cam")));
     // The check before a restart finds the broker's port in use by the daemon itself.
     let printed = exits(0, &mut setup.command("check")).out;
     assert_has!(printed => "while a jetwatch daemon runs");
@@ -235,20 +230,13 @@ fn wrong_password_is_logged_and_pipeline_continues() {
         let lost = stats["messages_dropped"].as_u64().unwrap()
             + stats["messages_queued"].as_u64().unwrap();
         assert_eq!(lost == 0, delivered, "{stats}");
-        assert_eq!(
-            output.err.contains("broker refused user 'cam'"),
-            !delivered,
-            "{}",
-            output.err
-        );
+        let found = output.err.contains("broker refused user 'cam'");
+        assert_eq!(found, !delivered, "{}", output.err);
         assert!(!output.err.contains(password), "no password in the log");
         let check = finish(&mut setup.command("check"));
-        assert_eq!(
-            check.status.code(),
-            Some(i32::from(!delivered)),
-            "{}",
-            String::from_utf8_lossy(&check.stdout)
-        );
+        let found = check.status.code();
+        let wanted = Some(i32::from(!delivered));
+        assert_eq!(found, wanted, "{}", String::from_utf8_lossy(&check.stdout));
     }
 }
 
@@ -322,11 +310,8 @@ fn check_opens_the_file_of_json_lines_as_the_run_does() {
         let check = finish(&mut setup.command("check"));
         let printed = String::from_utf8_lossy(&check.stdout);
         let refused = !error.is_empty();
-        assert_eq!(
-            check.status.code(),
-            Some(i32::from(refused)),
-            "{name}: {printed}"
-        );
+        let found = check.status.code();
+        assert_eq!(found, Some(i32::from(refused)), "{name}: {printed}");
         assert!(printed.contains(error), "{name}: {printed}");
         let run = finish(setup.command("run").args(["--max-frames", "5"]));
         assert_eq!(run.status.success(), !refused, "{name}: {}", stderr(&run));
@@ -334,10 +319,8 @@ fn check_opens_the_file_of_json_lines_as_the_run_does() {
     }
     let lines = fs::read_to_string(path("lines.jsonl")).unwrap();
     assert!(lines.starts_with("{\"kind\":\"stats\"}\n") && lines.lines().count() > 1);
-    assert_eq!(
-        fs::read_to_string(path("other.txt")).unwrap(),
-        "key: value\n"
-    );
+    let found = fs::read_to_string(path("other.txt")).unwrap();
+    assert_eq!(found, "key: value\n");
 }
 
 #[test]

@@ -213,12 +213,8 @@ fn kills_of_the_daemon_lose_no_event() {
             },
         );
         let output = wait_for_output(child);
-        assert_eq!(
-            output.status.code(),
-            (round == 4).then_some(0),
-            "{}",
-            stderr(&output)
-        );
+        let found = output.status.code();
+        assert_eq!(found, (round == 4).then_some(0), "{}", stderr(&output));
         site.receive();
     }
     site.receive_all();
@@ -378,11 +374,8 @@ fn full_spool_drops_updates_and_announces_it() {
         missing.len()
     );
     for gap in &gaps {
-        assert_eq!(
-            (&gap["reason"], &gap["messages"]),
-            (&"full".into(), &gap["updates"]),
-            "{gap}"
-        );
+        let found = (&gap["reason"], &gap["messages"]);
+        assert_eq!(found, (&"full".into(), &gap["updates"]), "{gap}");
     }
     for seq in missing {
         let is_within =

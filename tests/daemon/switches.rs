@@ -91,11 +91,8 @@ impl Switched {
 
     fn set_ok(&self, topic: &str, payload: &str) {
         let reply = self.set(topic, payload);
-        assert_eq!(
-            (&reply["ok"], &reply["name"]),
-            (&json!(true), &json!("cam")),
-            "{reply}"
-        );
+        let found = (&reply["ok"], &reply["name"]);
+        assert_eq!(found, (&json!(true), &json!("cam")), "{reply}");
     }
 
     /// Detected frames and frames of the source in the statistics that follow.

@@ -83,10 +83,8 @@ fn reload_is_notified_from_begin_to_end() {
     managed.wait_for_line("READY=1");
     signal(&managed.child, Signal::HUP);
     managed.wait_for_line("RELOADING=1");
-    assert_eq!(
-        next_message_with(&mut managed, "READY=1", "STATUS="),
-        "STATUS=reloaded"
-    );
+    let found = next_message_with(&mut managed, "READY=1", "STATUS=");
+    assert_eq!(found, "STATUS=reloaded");
     let config = managed.config();
     std::fs::write(config, "device: test\nsources:\n  - name: cam\ndetector: { backend: scripted }\npublish:\n  mqtt: off\n").expect("writable");
     signal(&managed.child, Signal::HUP);

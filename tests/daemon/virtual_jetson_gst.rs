@@ -123,13 +123,11 @@ fn virtual_vic_scales_crops_and_rotates() {
         );
         assert_eq!(back, whole, "flip {method} and {same}");
     }
-    assert_ne!(
-        made(
-            "turned",
-            &format!("nvvidconv flip-method=2 ! {up} ! {down}")
-        ),
-        whole
+    let found = made(
+        "turned",
+        &format!("nvvidconv flip-method=2 ! {up} ! {down}"),
     );
+    assert_ne!(found, whole);
     let half = made(
         "half",
         &format!("nvvidconv interpolation-method=1 ! {up},width=128,height=64 ! {down}"),
@@ -167,10 +165,8 @@ fn virtual_vic_rejects_unsupported_crops() {
     ] {
         for engine in ["", "compute-hw=GPU "] {
             let printed = machine.run_to_error(&pipeline(&format!("{engine}{outside}"), square));
-            assert!(
-                printed.contains("the crop is outside of the picture"),
-                "{engine}{outside}: {printed}"
-            );
+            let is_refused = printed.contains("the crop is outside of the picture");
+            assert!(is_refused, "{engine}{outside}: {printed}");
         }
     }
     // The limits apply to the crop, not to the image: this one is large enough, and scaled by at most 3.
@@ -228,10 +224,8 @@ fn virtual_camera_delivers_frames_and_fails_on_request() {
     ));
     let work = machine.activity();
     assert_eq!(work.len(), 1);
-    assert_eq!(
-        (work[0].element.as_str(), work[0].name.as_str()),
-        ("nvarguscamerasrc", "front")
-    );
+    let found = (work[0].element.as_str(), work[0].name.as_str());
+    assert_eq!(found, ("nvarguscamerasrc", "front"));
     assert_eq!((work[0].engine.as_str(), work[0].frames), ("ISP", 6));
     assert_eq!(work[0].to, "NVMM NV12 1280x720 block");
 

@@ -350,10 +350,8 @@ fn quickstart_config_needs_no_model_camera_or_broker() {
         matches!(&config.sources[0].uri, SourceUri::Synthetic(scene) if scene.pacing == Pacing::Realtime)
     );
     let listen = "127.0.0.1:1883".parse().expect("an address");
-    assert_eq!(
-        config.publish.mqtt.expect("MQTT is on").broker,
-        Broker::Embedded { listen }
-    );
+    let found = config.publish.mqtt.expect("MQTT is on").broker;
+    assert_eq!(found, Broker::Embedded { listen });
 }
 
 #[test]
@@ -365,12 +363,10 @@ fn cameras_example_loads_as_documented() {
         .iter()
         .map(|source| source.uri.kind())
         .collect();
-    assert_eq!(
-        kinds,
-        [
-            "rtsp", "rtsp", "rtsp", "http", "http", "stream", "v4l2", "csi", "file", "launch"
-        ]
-    );
+    let wanted = [
+        "rtsp", "rtsp", "rtsp", "http", "http", "stream", "v4l2", "csi", "file", "launch",
+    ];
+    assert_eq!(kinds, wanted);
     let password = |index: usize| match &config.sources[index].uri {
         SourceUri::Rtsp { password, .. } => password.clone().expect("a password"),
         other => panic!("{other}"),
@@ -395,14 +391,12 @@ fn cameras_example_loads_as_documented() {
     assert!(config.sources[8].loop_at_end && !config.sources[0].loop_at_end);
     assert_eq!(config.sources[4].ca_file, Some(folder.join("tls/yard.pem")));
     let mqtt = config.publish.mqtt.as_ref().expect("MQTT is on");
-    assert_eq!(
-        mqtt.broker,
-        Broker::Url {
-            host: "broker.example".to_owned(),
-            port: 8883,
-            tls: true
-        }
-    );
+    let wanted = Broker::Url {
+        host: "broker.example".to_owned(),
+        port: 8883,
+        tls: true,
+    };
+    assert_eq!(mqtt.broker, wanted);
     assert_eq!(mqtt.client_id, "jetwatch-gate-north");
     assert_eq!(mqtt.tls.ca_file, Some(folder.join("tls/ca.pem")));
     let debug = format!("{config:#?}");

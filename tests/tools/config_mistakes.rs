@@ -85,10 +85,8 @@ fn defaults_that_depend_on_other_values_are_those_of_the_documents() {
     assert_eq!(config.detector.scripted, ScriptedConfig::default());
     let mqtt = config.publish.mqtt.expect("MQTT is on by default");
     assert_eq!(mqtt.client_id, format!("jetwatch-{}", config.device));
-    assert_eq!(
-        (config.publish.json_lines, config.secondary),
-        (None, Vec::new())
-    );
+    let found = (config.publish.json_lines, config.secondary);
+    assert_eq!(found, (None, Vec::new()));
     let model = loaded("sources: [{name: a, uri: 'rtsp://c'}]\ndetector: {model: m}\n")
         .detector
         .model;
@@ -203,8 +201,6 @@ fn secondary_networks_refer_to_each_other_by_their_place() {
         panic!("{:?}", config.secondary);
     };
     assert_eq!((a.on, a.classes.len(), b.on), (Some(1), 0, None));
-    assert_eq!(
-        (b.classes.as_slice(), b.threshold),
-        (&["car".to_owned()][..], Some(0.4))
-    );
+    let found = (b.classes.as_slice(), b.threshold);
+    assert_eq!(found, (&["car".to_owned()][..], Some(0.4)));
 }

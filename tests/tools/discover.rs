@@ -68,19 +68,13 @@ fn streams_of_cameras_with_reported_peculiarities_are_found() {
         let output = camera.discover(&["--json"], Some(LOGIN.1));
         assert!(output.status.success(), "{case}: {}", text(&output.stderr));
         let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        assert_eq!(
-            found["cameras"][0]["streams"],
-            streams(codec, host),
-            "{case}"
-        );
+        let wanted = streams(codec, host);
+        assert_eq!(found["cameras"][0]["streams"], wanted, "{case}");
         let skew = found["cameras"][0]["clock_skew_s"].as_i64();
         let ahead = options["ahead_s"].as_i64().unwrap_or(0);
         let is_right = skew.is_some_and(|skew| (skew - ahead).abs() < 60);
-        assert_eq!(
-            is_right,
-            options["login_for_time"].is_null(),
-            "{case}: {skew:?}"
-        );
+        let wanted = options["login_for_time"].is_null();
+        assert_eq!(is_right, wanted, "{case}: {skew:?}");
     }
 }
 
@@ -226,10 +220,8 @@ fn cameras_over_tls_are_asked_with_the_authorities_that_are_given() {
     );
     let config =
         Config::from_str("f.yaml", &config).unwrap_or_else(|error| panic!("{error}\n{config}"));
-    assert_eq!(
-        config.sources[0].ca_file.as_deref(),
-        Some(&*own.certificate)
-    );
+    let found = config.sources[0].ca_file.as_deref();
+    assert_eq!(found, Some(&*own.certificate));
     let none = folder.join("none.pem").display().to_string();
     let output = camera.discover(&["--ca-file", &none], Some(LOGIN.1));
     assert_has!(text(&output.stderr) => "ca_file: cannot use", "none.pem");

@@ -9,12 +9,12 @@ use crate::support::onnx_file;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use jetwatch_files::Sha256Digest;
 use onnx_file::TinyNetwork;
 use serde_json::{Value, json};
-use support::daemon::{finish, stderr, stdout};
+use support::daemon::{Printed, exits, jetwatch};
 use support::picture::write_flat;
 
 /// A network for 96×64 pixels that sees one car around 12,12 of `width`×16 pixels, whatever the image shows.
@@ -85,20 +85,19 @@ impl Case {
         fs::write(self.path("truth.json"), annotations.to_string()).expect("written");
     }
 
-    fn eval(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_jetwatch"));
-        command
-            .arg("eval")
-            .arg("--model")
-            .arg(self.path("model"))
-            .arg("--images")
-            .arg(self.path("images"))
-            .arg("--annotations")
-            .arg(self.path("truth.json"))
-            .arg("--out")
-            .arg(self.path("out.json"))
-            .args(arguments);
-        finish(&mut command)
+    /// `jetwatch eval`, which ends with this exit code.
+    fn eval(&self, code: i32, arguments: &[&str]) -> Printed {
+        let mut command = jetwatch();
+        command.arg("eval");
+        for (option, name) in [
+            ("--model", "model"),
+            ("--images", "images"),
+            ("--annotations", "truth.json"),
+            ("--out", "out.json"),
+        ] {
+            command.arg(option).arg(self.path(name));
+        }
+        exits(code, command.args(arguments))
     }
 
     fn report(&self) -> Value {
@@ -143,15 +142,9 @@ fn two_precisions_are_evaluated_and_compared() {
     needs_onnx_runtime!();
     let case = Case::new();
     let detections = case.path("found.json").display().to_string();
-    let output = case.eval(&[
-        "--precision",
-        "fp32,int8",
-        "--detections-out",
-        &detections,
-        "--workers",
-        "3",
-    ]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let mut arguments = vec!["--precision", "fp32,int8", "--workers", "3"];
+    arguments.extend(["--detections-out", &detections]);
+    let text = case.eval(0, &arguments).out;
     let report = case.report();
     let networks = report["networks"].as_array().expect("a list");
     let (first, second) = (&networks[0], &networks[1]);
@@ -181,15 +174,10 @@ fn two_precisions_are_evaluated_and_compared() {
     assert_eq!(report["matched_by"], "name");
     let classes = report["classes"].as_array().expect("a list");
     assert_eq!(classes.len(), 3);
-    assert_eq!(
-        classes[1],
-        json!({"label": "car", "category": "Car", "category_id": 3, "covers": []})
-    );
-    assert_eq!(
-        classes[2],
-        json!({"label": null, "category": "tram", "category_id": 9, "covers": []})
-    );
-    let text = stdout(&output);
+    let wanted = json!({"label": "car", "category": "Car", "category_id": 3, "covers": []});
+    assert_eq!(classes[1], wanted);
+    let wanted = json!({"label": null, "category": "tram", "category_id": 9, "covers": []});
+    assert_eq!(classes[2], wanted);
     assert_has!(text =>
         "3 images with 3 objects", "Unknown to the model, not evaluated: tram", "int8 minus fp32: AP -0.1327", "Car");
 
@@ -218,8 +206,7 @@ fn categories_that_a_label_covers_are_evaluated_as_one() {
     truth["annotations"][1]["category_id"] = 9.into();
     case.annotate(&truth);
     let found = case.path("found.json").display().to_string();
-    let output = case.eval(&["--detections-out", &found]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = case.eval(0, &["--detections-out", &found]).out;
     let report = case.report();
     let network = &report["networks"][0];
     // As with one category for all three objects: two of them are found.
@@ -234,9 +221,7 @@ fn categories_that_a_label_covers_are_evaluated_as_one() {
         classes[1],
         json!({"label": "car", "category": "car", "category_id": 3, "covers": ["lorry", "tram"]})
     );
-    let text = stdout(&output);
-    let wanted = "Covered by a label of the model: car = lorry + tram";
-    assert!(text.contains(wanted), "{text}");
+    assert_has!(text => "Covered by a label of the model: car = lorry + tram");
     let found = read(&case.path("found.json"));
     let mut found = found.as_array().expect("a list").iter();
     assert!(found.all(|entry| entry["category_id"] == 3));
@@ -253,8 +238,7 @@ fn older_and_newer_names_of_coco_match() {
         let mut truth = annotations();
         truth["categories"][0]["name"] = category.into();
         case.annotate(&truth);
-        let output = case.eval(&[]);
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        case.eval(0, &[]);
         let report = case.report();
         assert_near(&report["networks"][0]["ap"], 67.0 / 101.0);
         assert_eq!(report["matched_by"], "name");
@@ -272,8 +256,7 @@ fn unreadable_images_are_listed_and_excluded() {
     let gone = json!({"id": 40, "file_name": "sub/gone.png", "width": 9, "height": 9});
     truth["images"].as_array_mut().expect("a list").push(gone);
     case.annotate(&truth);
-    let output = case.eval(&[]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let text = case.eval(1, &[]).err;
     let report = case.report();
     let left_out = report["unreadable"].as_array().expect("a list");
     let ids: Vec<_> = left_out
@@ -281,15 +264,12 @@ fn unreadable_images_are_listed_and_excluded() {
         .map(|entry| entry["image_id"].as_i64())
         .collect();
     assert_eq!(ids, [Some(20), Some(30), Some(40)]);
-    let text = stderr(&output);
     assert_has!(text =>
         "images/b.jpg: the file is cut off", "c.png: it has 48×32 pixels, but was annotated with 47×32",
         "sub/gone.png: No such file");
     // What is left is the first image, whose car is found.
-    assert_eq!(
-        (&report["images"], &report["objects"]),
-        (&1.into(), &1.into())
-    );
+    let wanted = (&1.into(), &1.into());
+    assert_eq!((&report["images"], &report["objects"]), wanted);
     assert_near(&report["networks"][0]["ap"], 1.0);
 }
 
@@ -297,26 +277,14 @@ fn unreadable_images_are_listed_and_excluded() {
 fn eval_errors_give_reason() {
     needs_onnx_runtime!();
     let case = Case::new();
-    let fails = |words: &[&str], code: i32, parts: &[&str]| {
-        let output = case.eval(words);
-        let text = stderr(&output);
-        assert_eq!(output.status.code(), Some(code), "{text}");
-        for part in parts {
-            assert!(text.contains(part), "{part} is not in:\n{text}");
-        }
-    };
-    fails(&["--precision", "fp16"], 78, &["no precision `fp16`"]);
+    assert_has!(case.eval(78, &["--precision", "fp16"]).err => "no precision `fp16`");
     fs::rename(case.path("images"), case.path("moved")).expect("moved");
-    let parts = ["none of the 3 images can be read", "check --images"];
-    fails(&[], 1, &parts);
+    assert_has!(case.eval(1, &[]).err => "none of the 3 images can be read", "check --images");
     let mut truth = annotations();
     truth["categories"][0]["name"] = "lorry".into();
     case.annotate(&truth);
-    let parts = [
-        "labels without a category: car",
-        "categories without a label: lorry, tram",
-    ];
-    fails(&[], 1, &parts);
+    assert_has!(case.eval(1, &[]).err =>
+        "labels without a category: car", "categories without a label: lorry, tram");
 }
 
 /// Average precision of YOLOX nano on the 128 images of the data, as measured with other programs.
@@ -339,29 +307,19 @@ fn eval_matches_published_accuracy_and_pycocotools() {
         fs::copy(from, path(to)).expect("copied");
     }
     let truth = data.join("images/instances_train2017_128.json");
-    let output = finish(
-        Command::new(env!("CARGO_BIN_EXE_jetwatch"))
-            .arg("eval")
-            .arg("--model")
-            .arg(folder.path())
-            .arg("--images")
-            .arg(data.join("images/train2017"))
-            .arg("--annotations")
-            .arg(&truth)
-            .arg("--out")
-            .arg(path("out.json"))
-            .arg("--detections-out")
-            .arg(path("found.json")),
-    );
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let images = data.join("images/train2017");
+    let mut eval = jetwatch();
+    eval.arg("eval").arg("--model").arg(folder.path());
+    eval.arg("--images").arg(images);
+    eval.arg("--annotations").arg(&truth);
+    eval.arg("--out").arg(path("out.json"));
+    exits(0, eval.arg("--detections-out").arg(path("found.json")));
     let report = read(&path("out.json"));
     let network = &report["networks"][0];
     let ap = network["ap"].as_f64().expect("a number");
     assert!((ap - EXPECTED_AP).abs() < 0.01, "{ap}");
-    assert_eq!(
-        (&report["images"], &report["matched_by"]),
-        (&128.into(), &"name".into())
-    );
+    let wanted = (&128.into(), &"name".into());
+    assert_eq!((&report["images"], &report["matched_by"]), wanted);
 
     let judged = Command::new("python3")
         .arg(project.join("tests/reference/accuracy.py"))
@@ -378,20 +336,16 @@ fn eval_matches_published_accuracy_and_pycocotools() {
         }
     };
     let expected: Value = serde_json::from_slice(&judged.stdout).expect("JSON");
-    for name in [
-        "ap",
-        "ap50",
-        "ap75",
-        "ap_small",
-        "ap_medium",
-        "ap_large",
+    let precisions = ["ap", "ap50", "ap75", "ap_small", "ap_medium", "ap_large"];
+    let recalls = [
         "ar_1",
         "ar_10",
         "ar_100",
         "ar_small",
         "ar_medium",
         "ar_large",
-    ] {
+    ];
+    for name in [precisions, recalls].concat() {
         assert_near(&network[name], expected[name].as_f64().expect("a number"));
     }
 }

@@ -532,10 +532,8 @@ fn real_run_without_a_broker_loses_messages_first_of_all() {
     let findings = jetwatch_nsys::report::run_findings(&stats, None);
     assert_eq!(findings[0].rule, "messages_lost", "{findings:?}");
     let outputs = stats["outputs"].as_array().expect("outputs");
-    assert_eq!(
-        (&outputs[0]["name"], &outputs[0]["lost"]),
-        (&json!("mqtt"), &json!(lost))
-    );
+    let found = (&outputs[0]["name"], &outputs[0]["lost"]);
+    assert_eq!(found, (&json!("mqtt"), &json!(lost)));
     // A live source: its latency has parts.
     let latency = &stats["latency"];
     let parts = latency["parts"].as_array().expect("parts");

@@ -248,10 +248,8 @@ fn several_reports_are_compared() {
     let warned = stderr(&output);
     assert_has!(warned => "different workloads", "batches: up to 1 frames in one.sqlite, up to 4 frames in other.sqlite");
     let document: Value = serde_json::from_str(&success(&output)).expect("JSON");
-    assert_eq!(
-        document["reports"][1]["version"],
-        json!("nsys 2025.3.1.90, schema 3.21.0")
-    );
+    let wanted = json!("nsys 2025.3.1.90, schema 3.21.0");
+    assert_eq!(document["reports"][1]["version"], wanted);
     let ranges = document["compared"]["ranges"].as_array().expect("a list");
     let row = ranges
         .iter()
@@ -262,10 +260,8 @@ fn several_reports_are_compared() {
     assert_eq!(row["GPU one.sqlite (ns)"], json!(50.0));
     // Batches of one frame and of four are not compared.
     assert_eq!(row["Fastest"], Value::Null);
-    assert_eq!(
-        document["compared"]["reports"][0]["Most Time"],
-        json!("whole")
-    );
+    let wanted = json!("whole");
+    assert_eq!(document["compared"]["reports"][0]["Most Time"], wanted);
 
     let error = failure(&report(&["--diff"], &[&one]));
     assert_has!(error => "--diff takes two files, the earlier and the later one; found 1");
@@ -305,33 +301,29 @@ fn html_page_is_self_contained() {
     let data = page_data(&page);
     let plot = &data["reports"][0]["plot"];
     assert_eq!(plot["length"], json!(470));
-    assert_eq!(
-        plot["gpus"][0]["shares"].as_array().map(Vec::len),
-        Some(600)
-    );
+    let found = plot["gpus"][0]["shares"].as_array().map(Vec::len);
+    assert_eq!(found, Some(600));
     let tracks: Vec<&str> = plot["tracks"]
         .as_array()
         .expect("tracks")
         .iter()
         .filter_map(|track| track["title"].as_str())
         .collect();
-    assert_eq!(
-        tracks,
-        [
-            "detect-0",
-            "detect-0 +1",
-            "detect-0 on GPU",
-            "detect-0 on GPU +1",
-            "detect-0 CUDA",
-            "detect-0 OS",
-            "source-cam",
-            "source-cam on GPU",
-            "source-cam CUDA",
-            "track",
-            "track OS",
-            "GPU 0 stream 7"
-        ]
-    );
+    let wanted = [
+        "detect-0",
+        "detect-0 +1",
+        "detect-0 on GPU",
+        "detect-0 on GPU +1",
+        "detect-0 CUDA",
+        "detect-0 OS",
+        "source-cam",
+        "source-cam on GPU",
+        "source-cam CUDA",
+        "track",
+        "track OS",
+        "GPU 0 stream 7",
+    ];
+    assert_eq!(tracks, wanted);
 }
 
 #[test]

@@ -102,10 +102,8 @@ fn mean_of_processes_has_no_total() {
     let reports = &found["compared"]["reports"];
     assert_eq!(reports[0]["Its Total Time (ns)"], json!(60_000_000.0));
     assert_eq!(reports[1]["Its Total Time (ns)"], Value::Null);
-    assert_eq!(
-        reports[1]["Made By"],
-        "benchmark_mean.json, means of 2 processes"
-    );
+    let wanted = "benchmark_mean.json, means of 2 processes";
+    assert_eq!(reports[1]["Made By"], wanted);
     let throughput = &found["compared"]["throughput"];
     assert_eq!(throughput[1]["Frames/s"], json!(400.0));
 }

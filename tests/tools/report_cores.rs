@@ -116,10 +116,8 @@ fn verdict_names_the_wait_of_the_limiting_stage_for_a_core() {
         assert_eq!(found["Rule"] == "waits_for_core", waits, "{name}: {found}");
         if waits {
             let text = found["Finding"].as_str().expect("a text");
-            assert_eq!(
-                text,
-                "infer waits for a CPU core: thread detect-0 could run and did not"
-            );
+            let wanted = "infer waits for a CPU core: thread detect-0 could run and did not";
+            assert_eq!(text, wanted);
             let evidence = found["Evidence"].as_str().expect("a text");
             assert_has!(evidence => "this is 33 % of the stage's time; cores with recorded threads: 1, idle for");
         }

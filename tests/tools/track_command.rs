@@ -100,10 +100,8 @@ fn track_io_errors_are_reported_and_keep_output() {
     );
     assert_eq!(track(&detections, &out, &[]), Err(wanted));
 
-    assert_eq!(
-        fs::read_to_string(&out).expect("it is still there"),
-        "before"
-    );
+    let found = fs::read_to_string(&out).expect("it is still there");
+    assert_eq!(found, "before");
 
     fs::write(&detections, WALK).expect("the folder is writable");
     let nowhere = folder.path().join("no folder").join("tracks.txt");
@@ -128,13 +126,11 @@ fn output_link_and_device_are_preserved() {
     std::os::unix::fs::symlink(&target, &link).expect("links can be made here");
     assert_eq!(track(&detections, &link, &[]), Ok(()));
     assert!(link.is_symlink());
-    assert_eq!(
-        fs::read_to_string(&target)
-            .expect("it was written")
-            .lines()
-            .count(),
-        3
-    );
+    let found = fs::read_to_string(&target)
+        .expect("it was written")
+        .lines()
+        .count();
+    assert_eq!(found, 3);
 
     // A named pipe as an example of a target that is no regular file; it gets the lines and is not replaced.
     let pipe = folder.path().join("pipe");

@@ -77,10 +77,8 @@ fn a_xavier_nx_is_read() {
         readings.rails
     );
     assert_eq!(readings.rails[0].milliwatts(), Some(9250));
-    assert_eq!(
-        readings.throttled(),
-        ["VDD_CPU_GPU_CV draws more current than its limit"]
-    );
+    let found = readings.throttled();
+    assert_eq!(found, ["VDD_CPU_GPU_CV draws more current than its limit"]);
     let counters = readings.over_current.iter();
     let counters = counters.map(|counter| (counter.name.as_str(), counter.count));
     assert!(
@@ -102,10 +100,8 @@ fn a_xavier_nx_is_read() {
 fn an_orin_nx_is_read() {
     let jetson = VirtualJetson::orin_nx();
     let machine = Machine::find(&jetson.root());
-    assert_eq!(
-        (machine.family, machine.units.dla_cores),
-        (Family::OrinNx, Some(1))
-    );
+    let found = (machine.family, machine.units.dla_cores);
+    assert_eq!(found, (Family::OrinNx, Some(1)));
     assert_eq!(machine.jetpack, Some("6.0"));
     let readings = SensorSnapshot::read(&jetson.root(), &machine);
     let load = |kind| {
@@ -121,10 +117,8 @@ fn an_orin_nx_is_read() {
     // The engine of this zone is off.
     assert_eq!(readings.temperatures[2].celsius, None);
     assert_eq!(readings.temperatures[3].celsius, Some(48.5));
-    assert_eq!(
-        readings.throttled(),
-        ["gpu-throttle-alert is at step 1: too hot"]
-    );
+    let found = readings.throttled();
+    assert_eq!(found, ["gpu-throttle-alert is at step 1: too hot"]);
     let counters = readings.over_current.iter().map(|counter| counter.count);
     assert!(counters.eq([0, 1, 2]), "{:?}", readings.over_current);
     assert_eq!(readings.rails.len(), 3);
@@ -136,10 +130,8 @@ fn an_orin_nx_is_read() {
 fn a_thor_is_read() {
     let jetson = VirtualJetson::thor();
     let machine = Machine::find(&jetson.root());
-    assert_eq!(
-        machine.describe(),
-        "Jetson Thor (p3834-0008), L4T 38.4.0, JetPack 7.1"
-    );
+    let found = machine.describe();
+    assert_eq!(found, "Jetson Thor (p3834-0008), L4T 38.4.0, JetPack 7.1");
     assert_eq!(machine.units.dla_cores, Some(0));
     assert!(machine.notes.is_empty(), "{:?}", machine.notes);
     let readings = SensorSnapshot::read(&jetson.root(), &machine);
@@ -173,10 +165,8 @@ fn a_thor_is_read() {
     );
     assert_eq!(readings.over_current, []);
     let modes = PowerModes::read(&jetson.root()).expect("modes");
-    assert_eq!(
-        (modes.default, modes.find("90w").expect("a mode").id),
-        (Some(1), 2)
-    );
+    let found = (modes.default, modes.find("90w").expect("a mode").id);
+    assert_eq!(found, (Some(1), 2));
 }
 
 #[test]
@@ -350,14 +340,12 @@ fn settings_are_applied_verified_and_restored() {
             steps.iter().all(|step| step.state == StepState::Right),
             "{steps:?}"
         );
-        assert_eq!(
-            (
-                calls("nvpmodel -m"),
-                calls("jetson_clocks"),
-                calls("systemctl")
-            ),
-            made
+        let found = (
+            calls("nvpmodel -m"),
+            calls("jetson_clocks"),
+            calls("systemctl"),
         );
+        assert_eq!(found, made);
 
         let restored = restore(&root).expect("given back");
         assert!(
@@ -408,10 +396,8 @@ fn reboot_prompt_is_reported_as_error() {
     else {
         panic!("{error:?}")
     };
-    assert_eq!(
-        (*setting, mode.as_str(), *id),
-        (Setting::PowerMode, "8 MODE_20W_6CORE", 8)
-    );
+    let found = (*setting, mode.as_str(), *id);
+    assert_eq!(found, (Setting::PowerMode, "8 MODE_20W_6CORE", 8));
     assert!(not_undone.is_empty());
     assert_has!(error.to_string() => "run `sudo nvpmodel -m 8` by hand");
     assert!(!jetson.root().exists("/double/rebooted"));
