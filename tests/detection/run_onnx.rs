@@ -56,7 +56,7 @@ fn real_video_through_a_real_network() {
 }
 
 #[test]
-fn unusable_networks_stop_the_run_and_the_check() {
+fn unusable_networks_stop_the_run() {
     needs_onnx_runtime!();
     type Change = fn(&Setup);
     let as_it_is: Change = |_| {};
@@ -68,17 +68,20 @@ fn unusable_networks_stop_the_run_and_the_check() {
     };
     let nan = ["output `output` holds NaN at index", "detector.precision"];
     let unlike = ["input `images`", "found float32 [1, 3, 64, 96]"];
-    for (score, width, change, words) in [
-        (f32::NAN, 96, as_it_is, &nan[..]),
-        (0.9, 128, as_it_is, &unlike),
-        (0.9, 96, damage, &["SHA-256"]),
+    for (score, width, change, words, is_found_by_check) in [
+        (f32::NAN, 96, as_it_is, &nan[..], false),
+        (0.9, 128, as_it_is, &unlike, true),
+        (0.9, 96, damage, &["SHA-256"], false),
     ] {
         let scene = "synthetic://traffic?frames=50&realtime=false";
         let setup = setup(scene, &network(score), width);
         change(&setup);
-        let run = exits(78, &mut setup.command("run")).err;
-        let check = exits(1, &mut setup.command("check"));
-        for text in [run, check.out + &check.err] {
+        let mut texts = vec![exits(78, &mut setup.command("run")).err];
+        if is_found_by_check {
+            let check = exits(1, &mut setup.command("check"));
+            texts.push(check.out + &check.err);
+        }
+        for text in texts {
             let missing: Vec<_> = words.iter().filter(|word| !text.contains(**word)).collect();
             assert!(missing.is_empty(), "{missing:?} in {text}");
         }
