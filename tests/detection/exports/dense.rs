@@ -124,6 +124,22 @@ pub(super) fn boxes_with_scores_are_read() -> Vec<Export> {
     let single = "single = Unsqueeze boxes [2]\n> single 1 3*N 1 4";
     // More rows than cells.
     let ssd = |net, columns| anchor_rows(net, 192, columns).and("> boxes 1 N+192 4");
+    // LibreYOLO 1.6.0: corners where Ultralytics has centers.
+    let libreyolo = |family: &str, output: &str| {
+        let net = P5.net(3).named().note("model_family", family);
+        let behind = format!(
+            "corner_planes = Transpose corners perm=0,2,1
+            cells = Concat corner_planes planes axis=1
+            no_anchors = ConstantOfShape [1,4+C,77]
+            more = Concat cells no_anchors axis=2
+            turned = Transpose more perm=0,2,1
+            half = Div mean (2)
+            shares = Softmax no_anchors axis=1
+            > {output}"
+        );
+        pair(net, &behind)
+    };
+    let libreyolo_read = Reads("yolo_nas", "rgb 0..1 top_left");
     let [nas, ssd_read] = [
         Reads("yolo_nas", CENTERED),
         Reads("ssd", "rgb -1..1 stretch"),
@@ -132,6 +148,10 @@ pub(super) fn boxes_with_scores_are_read() -> Vec<Export> {
     let rows = vec![
         row("YOLO-NAS, raw", pair(P5.net(3), "> corners 1 N 4\n> scores 1 N C"), nas),
         row("YOLO-NAS, raw, 80 classes", pair(P5.net(80), "> corners 1 N 4\n> scores 1 N C"), nas),
+        row("LibreYOLO 1.6, YOLOv9", libreyolo("yolo9", "cells 1 4+C N"), libreyolo_read),
+        row("LibreYOLO 1.6, YOLOv7", libreyolo("yolo7", "more 1 4+C N+77"), libreyolo_read),
+        row("LibreYOLO 1.6, SSD", libreyolo("ssd", "more 1 4+C N+77"), Reads("yolo_nas", "rgb -123..132 stretch")),
+        row("LibreYOLO 1.6, RetinaNet", libreyolo("retinanet", "turned 1 N+77 4+C"), Reads("yolo_nas", "rgb -2.1..2.2 top_left")),
         row("DAMO-YOLO", pair(P5.net(3), "> scores 1 N C\n> corners 1 N 4"), Reads("yolo_nas", "rgb 0..255 stretch")),
         row("PP-YOLOE, raw", pair(paddle(), "> corners 1 N 4\n> planes 1 C N"), Reads("yolo_nas", "")),
         row("darknet to ONNX, boxes and confs", darknet().and(single), Reads("yolov4", STRETCHED)),

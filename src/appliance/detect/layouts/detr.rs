@@ -116,17 +116,26 @@ fn ranked(outputs: &Outputs<'_>) -> Option<Recognized> {
     ];
     let classes = outputs.noted_classes();
     Some(Recognized {
-        origin: outputs.has_weight(DINOV3_WEIGHT).then_some(DEIMV2),
+        origin: of_backbone(outputs),
         ..Recognized::new(Certainty::Likely, classes, tensors, reason)
     })
 }
 
-/// Parts of the names of weights: of DINOv3 as backbone, of the heads of RT-DETR and D-FINE, and of those of DETR's other successors.
-pub(super) const DINOV3_WEIGHT: &str = "dinov3";
+/// Networks by parts of the names of weights of backbones that take ImageNet's mean and deviation. DEIMv2's smaller networks have no
+/// DINOv3, and take 0 to 1.
+pub(super) const BACKBONES: [(&str, (&str, Preprocessing)); 2] = [
+    ("dinov3", ("DEIMv2 with DINOv3", IMAGENET)),
+    ("register_token", ("EdgeCrafter", IMAGENET)),
+];
+
+fn of_backbone(outputs: &Outputs<'_>) -> Option<(&'static str, Preprocessing)> {
+    let found = BACKBONES.iter().find(|(part, _)| outputs.has_weight(part));
+    found.map(|(_, origin)| *origin)
+}
+
+/// Parts of the names of weights: of the heads of RT-DETR and D-FINE, and of those of DETR's other successors.
 pub(super) const SCORE_WEIGHT: &str = "score_head";
 const CLASS_WEIGHTS: [&str; 2] = ["class_embed", "class_labels_classifier"];
-/// Its smaller networks have no DINOv3, and take 0 to 1.
-pub(super) const DEIMV2: (&str, Preprocessing) = ("DEIMv2 with DINOv3", IMAGENET);
 pub(super) const AUTHORS: (&str, Preprocessing) = ("RT-DETR, D-FINE", UNIT);
 
 fn joined(outputs: &Outputs<'_>) -> Option<Recognized> {
@@ -184,8 +193,7 @@ fn queries(outputs: &Outputs<'_>) -> Vec<Recognized> {
         (true, _) => ("RF-DETR", IMAGENET),
         (false, true) => ("DETR", IMAGENET),
         (false, false) if is_successor => ("DINO, Deformable and Conditional DETR", IMAGENET),
-        (false, false) if outputs.has_weight(DINOV3_WEIGHT) => DEIMV2,
-        (false, false) => AUTHORS,
+        (false, false) => of_backbone(outputs).unwrap_or(AUTHORS),
     };
     let read = |has_rest: &bool| {
         let (activation, why) = match (are_logits, is_detr && *has_rest) {

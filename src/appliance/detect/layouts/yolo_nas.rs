@@ -4,10 +4,10 @@
 //!
 //! ```text
 //! separate  boxes [N, 4]    scores [N, C] or [C, N]      scores in planes are PaddlePaddle's (exclude_nms)
-//! joined    [N, 4 + C]                                   PaddlePaddle's exclude_post_process, LibreYOLO's RTMDet and PicoDet
+//! joined    [N, 4 + C] or [4 + C, N]                     PaddlePaddle's exclude_post_process, LibreYOLO's networks
 //! ```
 //!
-//! `N` is the number of cells of all grids. The families differ in the images that they take:
+//! `N` is the number of cells of all grids, or of anchors in LibreYOLO's networks with anchors. The families differ in the images that they take:
 //!
 //! ```text
 //! YOLO-NAS    red first, 0 to 1, centered on gray 114        super-gradients' own processing, which also leaves a margin of 2 pixels
@@ -15,12 +15,13 @@
 //! PP-YOLOE+   red first, 0 to 1, stretched                   norm_type none still divides by 255
 //! PP-YOLOE    red first, ImageNet's mean and deviation, stretched; the same for PicoDet
 //! RTMDet      blue first, ImageNet's mean and deviation, top left on gray 114
+//! LibreYOLO   its YOLOv9 and YOLOv7: red first, 0 to 1, top left on gray 114, unless `letterbox_pad` is noted as center
 //! ```
 
 use std::sync::Arc;
 
 use super::keys::{TensorForm, single};
-use super::recognize::{Certainty, Outputs, Pair, Recognized};
+use super::recognize::{Certainty, Matrix, Outputs, Pair, Recognized};
 use super::{CENTERED, DETECTOR, IMAGENET, Layout, OutputLayout, Preprocessing, UNIT, gfl};
 use crate::decoders::boxes::BoxUnit;
 use crate::decoders::dense::{Activation, Boxes, Dense, Place, Scores};
@@ -92,31 +93,89 @@ fn of_families<const N: usize>(
     families.map(of).to_vec()
 }
 
-/// Values of `model_family` in LibreYOLO's metadata.
-pub(super) const PICODET: &str = "picodet";
-pub(super) const RTMDET: &str = "rtmdet";
+/// Networks by `model_family` in LibreYOLO's metadata; others are YOLOv9 and YOLOv7.
+const LIBREYOLO: [(&str, (&str, Preprocessing)); 4] = [
+    ("picodet", ("PicoDet", IMAGENET)),
+    ("rtmdet", RTMDET_ORIGIN),
+    (
+        "retinanet",
+        (
+            "RetinaNet of torchvision",
+            Preprocessing {
+                placement: Placement::TopLeft,
+                ..IMAGENET
+            },
+        ),
+    ),
+    (
+        "ssd",
+        (
+            "SSD of torchvision",
+            Preprocessing {
+                mean: [123.0, 117.0, 104.0],
+                scale: [1.0; 3],
+                ..UNIT
+            },
+        ),
+    ),
+];
 
-/// Corners and scores in one tensor; YOLOv8 has centers there, which are computed by a division.
+fn of_libreyolo(outputs: &Outputs<'_>) -> (&'static str, Preprocessing) {
+    let mut known = LIBREYOLO.iter();
+    let placement = match outputs.network.metadata_value("letterbox_pad") {
+        Some("center") => Placement::Center,
+        _ => Placement::TopLeft,
+    };
+    match known.find(|(family, _)| *family == outputs.family()) {
+        Some((_, origin)) => *origin,
+        None => ("LibreYOLO", Preprocessing { placement, ..UNIT }),
+    }
+}
+
+/// Whether one tensor has corners and scores of each box in a column or a row, as LibreYOLO notes it, or by a run. YOLOv8 has
+/// centers there, which are computed by a division.
+pub(super) fn are_corners(outputs: &Outputs<'_>, matrix: &Matrix<'_>) -> bool {
+    let has_corners = matrix.output.has_corners == Some(true);
+    is_libreyolo(outputs, matrix) || has_corners && !outputs.has_centers()
+}
+
+fn is_libreyolo(outputs: &Outputs<'_>, matrix: &Matrix<'_>) -> bool {
+    let numbers = matrix.rows.min(matrix.columns);
+    let is_agreed = outputs.noted_classes() + BOX as u64 == numbers;
+    !outputs.family().is_empty() && is_agreed && matrix.output.has_corners != Some(false)
+}
+
+/// Corners and scores in one tensor.
 fn joined(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
     let matrix = outputs.matrix()?;
-    let strides = outputs.strides_with(matrix.rows, 1)?;
-    let why = format!("corners in a row for each cell of strides {strides:?}");
-    let classes = matrix.columns.checked_sub(4);
+    let (is_libreyolo, are_corners) = (
+        is_libreyolo(outputs, &matrix),
+        are_corners(outputs, &matrix),
+    );
+    let (count, numbers, each) = match matrix.columns > matrix.rows && are_corners {
+        true => (matrix.columns, matrix.rows, "column"),
+        false => (matrix.rows, matrix.columns, "row"),
+    };
+    let of = match outputs.strides_with(count, 1) {
+        Some(strides) => format!("cell of strides {strides:?}"),
+        None if is_libreyolo => "anchor, as LibreYOLO has them".to_owned(),
+        None => return None,
+    };
+    let why = format!("corners in a {each} for each {of}");
+    let classes = numbers.checked_sub(BOX as u64);
     let found = matrix.recognized(outputs, Certainty::Likely, classes, &why)?;
-    let corners = matrix.output.has_corners == Some(true)
-        || outputs.has_distances() && !outputs.has_centers();
-    Some(match outputs.family() {
-        PICODET => of_families(&found, [(Certainty::Likely, ("PicoDet", IMAGENET))]),
-        RTMDET => of_families(&found, [(Certainty::Likely, RTMDET_ORIGIN)]),
-        _ if outputs.is_paddle() => of_paddle(&found),
-        _ if corners => of_families(
-            &found,
-            [
-                (Certainty::Possible, NAS),
-                (Certainty::Possible, RTMDET_ORIGIN),
-            ],
-        ),
-        _ => return None,
+    let has_distances = outputs.has_distances() && !outputs.has_centers();
+    let unknown = [
+        (Certainty::Possible, NAS),
+        (Certainty::Possible, RTMDET_ORIGIN),
+    ];
+    Some(match () {
+        () if is_libreyolo => of_families(&found, [(Certainty::Likely, of_libreyolo(outputs))]),
+        () if outputs.is_paddle() => of_paddle(&found),
+        () if are_corners || matrix.output.has_corners == Some(true) || has_distances => {
+            of_families(&found, unknown)
+        }
+        () => return None,
     })
 }
 
@@ -166,13 +225,22 @@ impl YoloNasForm {
             DType::F32,
             "scores of the layout yolo_nas have one number for each label and cell: check the labels",
         );
-        let (boxes, scores) = match self {
+        let (boxes, scores, cells) = match self {
             Self::Joined => {
                 check_count(shapes, 1, "boxes and scores in one")?;
-                let wanted = [(None, "cells"), (Some(BOX + classes), "box and classes")];
+                let numbers = BOX + classes;
+                let in_planes = matches!(*shapes[0].axes, [first, cells] if first == numbers && cells != numbers);
+                let mut wanted = [(None, "cells"), (Some(numbers), "box and classes")];
+                if in_planes {
+                    wanted.reverse();
+                }
                 check_axes(shapes, 0, float, &wanted, advice)?;
-                let place = |before| Place::rows(0, shapes[0].axes[0], BOX + classes, before);
-                (place(0), place(BOX))
+                let cells = shapes[0].axes[usize::from(in_planes)];
+                let place = |before| match in_planes {
+                    true => Place::planes(0, cells, numbers, before),
+                    false => Place::rows(0, cells, numbers, before),
+                };
+                (place(0), place(BOX), cells)
             }
             Self::Separate => {
                 check_count(shapes, 2, "boxes, scores")?;
@@ -194,7 +262,7 @@ impl YoloNasForm {
                     true => Place::planes(1, cells, classes, 0),
                     false => Place::rows(1, cells, classes, 0),
                 };
-                (Place::rows(0, cells, BOX, 0), scores)
+                (Place::rows(0, cells, BOX, 0), scores, cells)
             }
         };
         Ok(Dense {
@@ -205,7 +273,7 @@ impl YoloNasForm {
             },
             scores: Scores {
                 place: scores,
-                cells: shapes[0].axes[0],
+                cells,
                 classes,
                 activation: Activation::None,
             },
@@ -335,7 +403,8 @@ mod tests {
         assert_eq!(tensors(&damo, "yolo_nas"), [["b"], ["s"]]);
         // Corners in rows: as LibreYOLO notes them, or by the operators.
         let rows = |operators: &[&str], family: &str| {
-            let mut network = network(&[("o", &[1, 8400, 84])], operators, 0);
+            let names = if family.is_empty() { 0 } else { 80 };
+            let mut network = network(&[("o", &[1, 8400, 84])], operators, names);
             let family = ("model_family".to_owned(), family.to_owned());
             network.metadata.push(family);
             network

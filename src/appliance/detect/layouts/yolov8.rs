@@ -12,7 +12,7 @@ use jetwatch_config::Section;
 
 use super::keys::{BoxesAreKey, DenseKeys, TransposedKey, UNITS};
 use super::recognize::{Certainty, Matrix, Outputs, Recognized};
-use super::yolo_nas::{PICODET, RTMDET};
+use super::yolo_nas::are_corners;
 use super::{CENTERED, DETECTOR, Layout, OutputLayout};
 use crate::decoders::boxes::BoxUnit;
 use crate::decoders::dense::{Activation, Boxes, Dense, Place, Scores};
@@ -47,7 +47,7 @@ pub(crate) const YOLOV8: Layout = Layout {
 fn planes(outputs: &Outputs<'_>) -> Option<Recognized> {
     let matrix = outputs.matrix()?;
     let strides = outputs.strides_with(matrix.columns, 1)?;
-    if matrix.output.has_corners == Some(true) && !outputs.has_centers() {
+    if are_corners(outputs, &matrix) {
         return None;
     }
     let why = format!(
@@ -62,10 +62,8 @@ fn transposed(outputs: &Outputs<'_>) -> Option<Recognized> {
     let matrix = outputs.matrix()?;
     let strides = outputs.strides_with(matrix.rows, 1)?;
     // Without centers, the boxes are corners.
-    let has_corners = matrix.output.has_corners == Some(true)
-        || !outputs.has_centers()
-        || [PICODET, RTMDET].contains(&outputs.family());
-    if outputs.is_paddle() || has_corners {
+    let has_corners = matrix.output.has_corners == Some(true) || !outputs.has_centers();
+    if outputs.is_paddle() || has_corners || are_corners(outputs, &matrix) {
         return None;
     }
     let why = format!(

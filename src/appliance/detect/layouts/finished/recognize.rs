@@ -4,7 +4,7 @@
 //! Shapes, types, operators and names show what a tensor is. Unit, order of the edges and number of the first class are not in
 //! the file: they are those of the exporter that the outputs look like, see [`Family`].
 
-use super::super::detr::{AUTHORS, DEIMV2, DINOV3_WEIGHT, SCORE_WEIGHT};
+use super::super::detr::{AUTHORS, BACKBONES, SCORE_WEIGHT};
 use super::super::recognize::{
     self as shared, Certainty, MAX_OBJECTS, Output, Outputs, Recognized, THREE,
 };
@@ -94,6 +94,16 @@ const EFFICIENTDET: Option<(&str, Preprocessing)> = Some((
         ..IMAGENET
     },
 ));
+const CENTERNET: Option<(&str, Preprocessing)> = Some((
+    "CenterNet of LibreYOLO",
+    Preprocessing {
+        mean: [104.04, 113.985, 119.85],
+        scale: [0.013_57, 0.014_312, 0.014_106],
+        placement: Placement::Center,
+        padding: 0,
+        ..RAW
+    },
+));
 const EFFICIENTDET_ROWS: Family = Family {
     columns: &[IGNORED, "top", "left", "bottom", "right", SCORE, CLASS],
     first_class: 1,
@@ -168,12 +178,13 @@ const DETECTRON2: Family = Family {
     ..PARTS
 };
 /// Networks by a part of the names of their weights: MMDetection, MMYOLO and DeepStream-Yolo give those of several families one form.
-const BY_WEIGHTS: [(&str, (&str, Preprocessing)); 6] = [
+const BY_WEIGHTS: [(&str, (&str, Preprocessing)); 7] = [
     (RTMDET_WEIGHT, RTMDET_ORIGIN),
     ("multi_level_conv_obj", YOLOX_ORIGIN),
     ("obj_preds", ("YOLOX", YOLOX.input)),
     ("gfl_cls", DAMO),
-    (DINOV3_WEIGHT, DEIMV2),
+    BACKBONES[0],
+    BACKBONES[1],
     (SCORE_WEIGHT, AUTHORS),
 ];
 const YOLOX_ORIGIN: (&str, Preprocessing) = ("YOLOX of MMDetection", YOLOX.input);
@@ -564,6 +575,14 @@ fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
         6 if is_dense(outputs, rows) => DEEPSTREAM_ROWS,
         6 if is_rtdetr => RTDETR_ROWS,
         6 if rows == Some(100) && !has_names => EFFDET_ROWS,
+        6 if outputs.family() == "efficientdet" => Family {
+            origin: EFFICIENTDET,
+            ..ULTRALYTICS_ROWS
+        },
+        6 if outputs.family() == "centernet" => Family {
+            origin: CENTERNET,
+            ..ULTRALYTICS_ROWS
+        },
         6 => ULTRALYTICS_ROWS,
         7 if outputs.has_operator(&["NMS_TRT"]) => SSD_ROWS,
         7 if is_behind && is_named(output, &["flat"]) => YOLO_NAS_ROWS,
