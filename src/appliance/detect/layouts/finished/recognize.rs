@@ -575,14 +575,6 @@ fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
         6 if is_dense(outputs, rows) => DEEPSTREAM_ROWS,
         6 if is_rtdetr => RTDETR_ROWS,
         6 if rows == Some(100) && !has_names => EFFDET_ROWS,
-        6 if outputs.family() == "efficientdet" => Family {
-            origin: EFFICIENTDET,
-            ..ULTRALYTICS_ROWS
-        },
-        6 if outputs.family() == "centernet" => Family {
-            origin: CENTERNET,
-            ..ULTRALYTICS_ROWS
-        },
         6 => ULTRALYTICS_ROWS,
         7 if outputs.has_operator(&["NMS_TRT"]) => SSD_ROWS,
         7 if is_behind && is_named(output, &["flat"]) => YOLO_NAS_ROWS,
@@ -591,6 +583,14 @@ fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
         5 if is_behind => ONE_CLASS_ROWS,
         _ if is_segment && width == SEGMENT.len() as u64 => SEGMENT_ROWS,
         _ => return None,
+    };
+    let family = Family {
+        origin: match outputs.family() {
+            "efficientdet" => EFFICIENTDET,
+            "centernet" => CENTERNET,
+            _ => family.origin,
+        },
+        ..family
     };
     let is_unsure = is_grid(outputs, rows) || outputs.noted_classes() == width - 4;
     let is_doubtful = outputs.is_paddle() || is_unsure && family.suppressed && !is_behind;
