@@ -340,6 +340,29 @@ fn descriptions_that_are_not_as_they_should_be_are_read() {
     assert_eq!(wrong, Vec::<String>::new());
 }
 
+/// OpenIPC/smolrtsp#31: blanks, and no port for reports. Others leave `unicast` out, which then means multicast.
+#[test]
+fn answers_to_setup_over_udp_may_lack_words() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let stream = bright_stream(folder.path(), 1, FPS);
+    for answer in [
+        "RTP/AVP/UDP; unicast; client_port=CLIENT",
+        "RTP/AVP;client_port=CLIENT;server_port=SERVER",
+        "RTP/AVP/UDP;client_port=CLIENT;mode=\"PLAY\"",
+        "RTP/AVP;unicast;destination=127.0.0.1;source=127.0.0.1;client_port=CLIENT;server_port=SERVER;ssrc=",
+    ] {
+        let camera = RtspCamera::start(&stream, &[Fault::UdpAnswer(answer)]);
+        let mut uri = rtsp(camera.uri(), None);
+        if let SourceUri::Rtsp { transport, .. } = &mut uri {
+            *transport = RtspTransport::Udp;
+        }
+        let source = Collector::start(&config(uri), usize::MAX);
+        source.wait_for_frames(FPS as usize, answer);
+        assert_eq!(source.offline_reasons(), Vec::<String>::new(), "{answer}");
+        check_whole(&source.stop().0, answer);
+    }
+}
+
 #[test]
 fn refusals_of_rtsp_cameras_say_what_to_set() {
     let folder = tempfile::tempdir().expect("a temporary folder");

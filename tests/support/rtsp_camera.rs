@@ -123,6 +123,8 @@ pub enum Fault {
     DescribedSets,
     /// It sends over UDP only.
     UdpOnly,
+    /// As before, and answers SETUP with this transport, for CLIENT and SERVER the ports.
+    UdpAnswer(&'static str),
     /// Two video streams are described, and the first sends nothing.
     TwoStreams,
     /// It takes Digest with SHA-256 only, for the user `admin` with the password `p@ss:1`, and a nonce of each connection.
@@ -305,6 +307,11 @@ fn serve(
     log: &Arc<Log>,
 ) -> std::io::Result<()> {
     let has = |fault: Fault| stream.faults.contains(&fault);
+    let udp_answer = stream.faults.iter().find_map(|fault| match fault {
+        Fault::UdpAnswer(answer) => Some(*answer),
+        _ => None,
+    });
+    let is_udp = udp_answer.is_some() || has(Fault::UdpOnly);
     let writer = Arc::new(Mutex::new(client.try_clone()?));
     let patience = stream.faults.iter().find_map(|fault| match fault {
         Fault::CountsRequests(limit)
@@ -470,10 +477,10 @@ fn serve(
                 }
             }
             "SETUP" if !stream.is_there(&request) => reply("404 Not Found", "", "")?,
-            "SETUP" if has(Fault::UdpOnly) == header("Transport").contains("RTP/AVP/TCP") => {
+            "SETUP" if is_udp == header("Transport").contains("RTP/AVP/TCP") => {
                 reply("461 Unsupported Transport", "", "")?;
             }
-            "SETUP" if has(Fault::UdpOnly) => {
+            "SETUP" if is_udp => {
                 let asked = header("Transport");
                 let (socket, transport) = if asked.contains("multicast") {
                     let socket = UdpSocket::bind("0.0.0.0:0")?;
@@ -490,7 +497,10 @@ fn serve(
                     socket.connect((client.peer_addr()?.ip(), to))?;
                     let port = socket.local_addr()?.port();
                     // As some do, it does not say where it sends from.
-                    (socket, format!("{asked};server_port={port}-{port}"))
+                    let answer = udp_answer
+                        .unwrap_or("RTP/AVP;unicast;client_port=CLIENT;server_port=SERVER");
+                    let answer = answer.replace("CLIENT", &format!("{to}-{}", to + 1));
+                    (socket, answer.replace("SERVER", &format!("{port}-{port}")))
                 };
                 let transport = format!("Transport: {transport}\r\n");
                 output = Some(Output::Udp(Arc::new(socket), Arc::downgrade(&is_served)));

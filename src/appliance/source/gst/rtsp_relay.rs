@@ -379,7 +379,7 @@ impl Session<'_> {
             self.kept = Some((session.to_owned(), interval, Instant::now() + interval / 2));
         }
         if let Some(host) = &self.host {
-            answer.name_source(host);
+            answer.complete_transport(host);
         }
         answer.name_channels(&request);
         // It is live, whatever it says of an end and a speed: `rtspsrc` would end the stream.
@@ -648,18 +648,20 @@ impl Message {
 
     /// Removes the header `name`, in lower case and with its colon.
     fn remove(&mut self, name: &str) {
-        let headers = &mut self.headers;
-        headers.retain(|header| !header.to_ascii_lowercase().starts_with(name));
+        (self.headers).retain(|header| !header.to_ascii_lowercase().starts_with(name));
     }
 
-    /// Adds the address that media over UDP comes from to the answer to a SETUP that has none: without it, `rtspsrc` sends its reports to
-    /// the relay's.
-    fn name_source(&mut self, host: &str) {
+    /// Adds to the answer to a SETUP over UDP what it lacks: that it is for this client alone, since `rtspsrc` takes it for multicast else,
+    /// and the address that media comes from, since it sends its reports to the relay's else.
+    fn complete_transport(&mut self, host: &str) {
+        let source = format!(";source={host}");
         for header in &mut self.headers {
-            let is_named = |name: &str| header.to_ascii_lowercase().contains(name);
-            let is_transport = is_named("transport:") && is_named("client_port=");
-            if is_transport && !is_named("source=") {
-                header.push_str(&format!(";source={host}"));
+            let lower = header.to_ascii_lowercase();
+            if lower.starts_with("transport:") && lower.contains("client_port=") {
+                let lacking = |word: &str, text| if lower.contains(word) { "" } else { text };
+                let unicast = lacking("unicast", ";unicast");
+                let source = lacking("source=", source.as_str());
+                *header = format!("{}{unicast}{source}", header.replace("; ", ";"));
             }
         }
     }
@@ -667,9 +669,8 @@ impl Message {
     /// Adds the channels that were asked for to the answer to a SETUP over this connection that has none: `rtspsrc` would drop all media.
     fn name_channels(&mut self, request: &Self) {
         let asked = request.header("transport").unwrap_or_default();
-        let asked = asked
-            .split([';', ','])
-            .find(|it| it.starts_with("interleaved="));
+        let mut asked = asked.split([';', ',']);
+        let asked = asked.find(|it| it.starts_with("interleaved="));
         let (Some(asked), Some("200")) = (asked, self.status()) else {
             return;
         };
@@ -687,8 +688,7 @@ impl Message {
     }
 
     fn challenges(&self) -> Vec<Challenge> {
-        let values = self.values("www-authenticate");
-        values.map(Challenge::parse).collect()
+        (self.values("www-authenticate").map(Challenge::parse)).collect()
     }
 
     fn bytes(&self, authorization: Option<&str>) -> Vec<u8> {
@@ -742,8 +742,8 @@ mod tests {
     fn answers_to_setup_name_the_camera_where_media_comes_over_udp() {
         #[rustfmt::skip]
         let cases = [
-            ("Transport: RTP/AVP;client_port=4-5", "Transport: RTP/AVP;client_port=4-5;source=1.2.3.4"),
-            ("transport: RTP/AVP;client_port=4-5;source=5.6.7.8", "transport: RTP/AVP;client_port=4-5;source=5.6.7.8"),
+            ("Transport: RTP/AVP;client_port=4-5", "Transport: RTP/AVP;client_port=4-5;unicast;source=1.2.3.4"),
+            ("transport: RTP/AVP; unicast; client_port=4-5;source=5.6.7.8", "transport: RTP/AVP;unicast;client_port=4-5;source=5.6.7.8"),
             ("Transport: RTP/AVP/TCP;interleaved=0-1", "Transport: RTP/AVP/TCP;interleaved=0-1"),
         ];
         for (before, after) in cases {
@@ -752,7 +752,7 @@ mod tests {
                 headers: vec![before.to_owned()],
                 body: Vec::new(),
             };
-            answer.name_source("1.2.3.4");
+            answer.complete_transport("1.2.3.4");
             assert_eq!(answer.headers, [after]);
         }
     }
