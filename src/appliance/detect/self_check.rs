@@ -113,6 +113,22 @@ fn check(
              export a detection network",
         );
     }
+    // A few may be those of rows that no image of a camera gives.
+    if let Some(element) = decoded.first_non_finite
+        && decoded.non_finite > candidates.len()
+    {
+        return wrong(
+            format!(
+                "{} of {} boxes with NaN or infinity, from index {} on, for a made-up image",
+                decoded.non_finite,
+                decoded.non_finite + candidates.len(),
+                element.index
+            ),
+            element.tensor,
+            "finite numbers",
+            "an overflow in reduced precision or a broken export: choose another detector.precision, or export the network again",
+        );
+    }
     // Rows without a score only fill the tensor.
     let is_filled = |candidate: &&Candidate| candidate.score > 0.0 && candidate.xyxy != [0.0; 4];
     let candidates: Vec<&Candidate> = candidates.iter().filter(is_filled).collect();
@@ -194,6 +210,20 @@ mod tests {
         // Few boxes, or none with an extent, say nothing.
         assert_eq!(advice(&boxes(1.0)[..19], fine), None);
         assert_eq!(advice(&boxes(0.0), fine), None);
+        let broken = |non_finite| DecodeDiagnostics {
+            non_finite,
+            first_non_finite: Some(ElementIndex {
+                tensor: 0,
+                index: 5,
+            }),
+            ..fine
+        };
+        assert_eq!(advice(&boxes(320.0), broken(64)), None);
+        let overflow = advice(&boxes(320.0), broken(65)).expect("no numbers");
+        assert!(
+            overflow.starts_with("65 of 129 boxes with NaN") && overflow.contains("precision"),
+            "{overflow}"
+        );
         let beyond = DecodeDiagnostics {
             first_beyond_one: Some(ElementIndex {
                 tensor: 1,
