@@ -182,7 +182,10 @@ pub(super) fn test_change(
             elements.extend([upload, nvmm, changed]);
         }
     }
-    elements.push(filter("output", raw(output, "I420").build())?);
+    // The elements of the CPU need no size, and `videoflip` 1.20 has the rotated one with the first image only.
+    if converter.is_some() {
+        elements.push(filter("output", raw(output, "I420").build())?);
+    }
     let caps = raw(LARGE, "I420").field("framerate", gst::Fraction::new(30, 1));
     last_planes(&caps.build(), &vec![draw(LARGE); FEW_IMAGES], &elements)
 }
