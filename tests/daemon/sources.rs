@@ -301,8 +301,7 @@ fn image_folder_loops_when_configured_and_empty_folder_is_error() {
     let folder = folder();
     let mut config = config(SourceUri::Images(folder.path().to_owned()));
     config.loop_at_end = true;
-    let (_, result) = Collector::start(&config, usize::MAX).join();
-    assert!(matches!(result, Err(SourceError::Empty)), "{result:?}");
+    assert_has!(failure_of(&config).to_string() => "no picture that is read (.jpg, .jpeg, .png)");
     fs::write(folder.path().join("a.jpg"), "damaged").expect("the folder is writable");
     let (_, result) = Collector::start(&config, usize::MAX).join();
     assert!(matches!(result, Err(SourceError::Empty)), "{result:?}");
