@@ -404,7 +404,7 @@ impl Session<'_> {
                 if let Some(error) = self.text_error() {
                     return Err(error);
                 }
-                if let Some(error) = self.http_error(error).or_else(|| self.rtsp_error(error)) {
+                if let Some(error) = self.http_error(error).or_else(|| self.rtsp_error()) {
                     return Err(error);
                 }
                 let uri = &self.config.uri;
@@ -490,25 +490,26 @@ impl Session<'_> {
         asked.ok().flatten().flatten()
     }
 
-    /// Why no stream of an RTSP camera was chosen, which `rtspsrc` takes for a transport that is missing.
-    fn rtsp_error(&self, error: &gst::message::Error) -> Option<SourceError> {
-        let diagnostics = &self.built.diagnostics;
-        let videos = diagnostics.video_streams();
-        let wanted = self.config.track.unwrap_or(0);
-        let is_chosen =
-            !matches!(self.config.uri, SourceUri::Rtsp { .. }) || videos > wanted as usize;
-        if is_chosen || !error.error().message().starts_with("No supported stream") {
+    /// Why no stream of an RTSP camera was chosen, which `rtspsrc` takes for a transport that is missing, or a pad without a link.
+    fn rtsp_error(&self) -> Option<SourceError> {
+        let SourceUri::Rtsp { .. } = self.config.uri else {
             return None;
-        }
-        Some(match videos {
-            0 => SourceError::NoVideo {
-                found: diagnostics.other_streams().join(", "),
+        };
+        let diagnostics = &self.built.diagnostics;
+        let (videos, others) = (diagnostics.video_streams(), diagnostics.other_streams());
+        let wanted = self.config.track.unwrap_or(0);
+        match videos {
+            _ if videos > wanted as usize => None,
+            // The camera has described nothing.
+            0 if others.is_empty() => None,
+            0 => Some(SourceError::NoVideo {
+                found: others.join(", "),
                 hint: "; set the address of the camera's video",
-            },
-            _ => SourceError::Refused(format!(
+            }),
+            _ => Some(SourceError::Refused(format!(
                 "track is {wanted}, but the camera offers {videos} video streams, from 0 on"
-            )),
-        })
+            ))),
+        }
     }
 
     /// The message with the status of an answer for which `rtspsrc` looks for credentials first, and reports that there are none: 401 as
