@@ -155,6 +155,15 @@ fn streams_over_udp_are_kept_alive() {
     check_sessions(cases, &stream, RtspTransport::Udp, None);
 }
 
+/// The address of a camera whose media comes by this transport.
+fn rtsp_over(by: RtspTransport, location: String, login: Option<(&str, &str)>) -> SourceUri {
+    let mut uri = rtsp(location, login);
+    if let SourceUri::Rtsp { transport, .. } = &mut uri {
+        *transport = by;
+    }
+    uri
+}
+
 /// Runs a source for each of these cameras as long as three timeouts of the strictest, and checks that none is connected to again, but those
 /// that show only at the end of a session what they want.
 fn check_sessions(
@@ -183,11 +192,7 @@ fn check_sessions_at_once(
         let login = faults
             .contains(&Fault::Sha256)
             .then_some(("admin", "p@ss:1"));
-        let mut uri = rtsp(camera.uri(), login);
-        if let SourceUri::Rtsp { transport: by, .. } = &mut uri {
-            *by = transport;
-        }
-        let mut source = config(uri);
+        let mut source = config(rtsp_over(transport, camera.uri(), login));
         source.ca_file = certificate.map(|it| it.certificate.clone());
         source.stall_timeout = 20 * SECOND;
         // Longer than a closed connection is taken for an answer.
@@ -232,11 +237,7 @@ fn a_goodbye_behind_the_last_packet_ends_the_session() {
         (RtspTransport::Multicast, [Fault::Leaves, Fault::UdpOnly]),
     ] {
         let camera = RtspCamera::start(&stream, &faults);
-        let mut uri = rtsp(camera.uri(), None);
-        if let SourceUri::Rtsp { transport, .. } = &mut uri {
-            *transport = by;
-        }
-        let mut source = config(uri);
+        let mut source = config(rtsp_over(by, camera.uri(), None));
         source.stall_timeout = 60 * SECOND;
         let source = Collector::start(&source, usize::MAX);
         let reason = wait_until_some("the end", || source.offline_reasons().into_iter().next());
@@ -352,10 +353,7 @@ fn answers_to_setup_over_udp_may_lack_words() {
         "RTP/AVP;unicast;destination=127.0.0.1;source=127.0.0.1;client_port=CLIENT;server_port=SERVER;ssrc=",
     ] {
         let camera = RtspCamera::start(&stream, &[Fault::UdpAnswer(answer)]);
-        let mut uri = rtsp(camera.uri(), None);
-        if let SourceUri::Rtsp { transport, .. } = &mut uri {
-            *transport = RtspTransport::Udp;
-        }
+        let uri = rtsp_over(RtspTransport::Udp, camera.uri(), None);
         let source = Collector::start(&config(uri), usize::MAX);
         source.wait_for_frames(FPS as usize, answer);
         assert_eq!(source.offline_reasons(), Vec::<String>::new(), "{answer}");
