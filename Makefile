@@ -227,6 +227,9 @@ appliance-limits: deb ## Boot the package with a kernel of its own, in QEMU, whe
 
 lint: ## Check formatting and lints.
 	cargo fmt --check
+	@list() { cargo tree --prefix none --format '{p} {f}' "$$@" | sed 's/ (\*)$$//' | sort -u; }; \
+	differ=$$(comm -23 <(list --locked --edges normal,build) <(list $(tested))); \
+	[ -z "$$differ" ] || { echo "lint: make demo and make test compile with other features, so each compiles them again: $$differ" >&2; exit 1; }
 	cargo clippy --workspace --locked --all-targets -- -D warnings
 
 docs: ## Build the documentation as a book into target/docs (needs mdBook: cargo install mdbook).
