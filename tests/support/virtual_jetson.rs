@@ -2,7 +2,8 @@
 //! A virtual Jetson of files: a folder in place of `/`, with doubles of JetPack's tools. See `tests/virtual_jetson/README.md`.
 #![allow(dead_code)]
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -60,7 +61,12 @@ impl VirtualJetson {
     pub fn write(&self, path: &str, text: &str) {
         let path = self.path(path);
         fs::create_dir_all(path.parent().expect("a folder")).expect("created");
-        fs::write(path, text).expect("written");
+        // As a kernel's file it is never empty: a daemon may read it meanwhile.
+        let mut options = File::options();
+        options.write(true).create(true).truncate(false);
+        let mut file = options.open(path).expect("opened");
+        file.write_all(text.as_bytes()).expect("written");
+        file.set_len(text.len() as u64).expect("cut");
     }
 
     /// Removes a file of the machine.
