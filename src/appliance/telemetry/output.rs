@@ -6,31 +6,65 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-/// Time in which the thread of an output was at work, or was held by its receiver. Clones share it.
-#[derive(Debug, Clone, Default)]
-pub struct BusyTime(Arc<AtomicU64>);
+/// Time in which the threads of an output were at work, or were held by its receiver. Clones share it.
+#[derive(Debug, Clone)]
+pub struct BusyTime(Arc<Mutex<Busy>>);
+
+#[derive(Debug)]
+struct Busy {
+    total: Duration,
+    /// Threads at work since `since`; what they did before is in `total`.
+    threads: u32,
+    since: Instant,
+}
+
+impl Default for BusyTime {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Busy {
+            total: Duration::ZERO,
+            threads: 0,
+            since: Instant::now(),
+        })))
+    }
+}
+
+impl Busy {
+    fn settle(&mut self) {
+        let now = Instant::now();
+        self.total += now.duration_since(self.since) * self.threads;
+        self.since = now;
+    }
+}
 
 impl BusyTime {
     /// Adds a time.
     pub fn add(&self, time: Duration) {
-        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.0.fetch_add(ns, Ordering::Relaxed);
+        self.0.lock().total += time;
     }
 
-    /// Adds the time of `work`.
+    /// Adds the time of `work`, also while it lasts: a receiver may hold it for ever.
     pub fn time<T>(&self, work: impl FnOnce() -> T) -> T {
-        let started = Instant::now();
+        self.count(|threads| threads + 1);
         let done = work();
-        self.add(started.elapsed());
+        self.count(|threads| threads - 1);
         done
+    }
+
+    fn count(&self, change: impl FnOnce(u32) -> u32) {
+        let mut busy = self.0.lock();
+        busy.settle();
+        busy.threads = change(busy.threads);
     }
 
     /// The sum so far.
     #[must_use]
     pub fn total(&self) -> Duration {
-        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+        let mut busy = self.0.lock();
+        busy.settle();
+        busy.total
     }
 }
 
@@ -104,5 +138,18 @@ mod tests {
         let report = meter.report("media", "images");
         assert_eq!((report.accepted, report.delivered, report.lost), (3, 1, 2));
         assert!(report.busy_ms >= 3.0 && report.name == "media");
+    }
+
+    #[test]
+    fn work_that_is_not_done_counts() {
+        let busy = BusyTime::default();
+        let inside = busy.time(|| {
+            std::thread::sleep(Duration::from_millis(2));
+            busy.total()
+        });
+        assert!(inside >= Duration::from_millis(2), "{inside:?}");
+        let after = busy.total();
+        assert!(after >= inside);
+        assert_eq!(busy.total(), after, "it has ended");
     }
 }
