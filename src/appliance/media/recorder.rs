@@ -273,7 +273,8 @@ impl<S: ClipStore> Recorder<S> {
     pub fn poll(&mut self, now: Instant) {
         if self.retry_at.is_some_and(|at| now < at) {
             // Clips that are over while nothing can be written end as they are.
-            self.open.retain(|open| !open.is_over);
+            let over = self.open.extract_if(.., |open| open.is_over);
+            self.counts.lost += over.map(|open| unwritten(&open)).sum::<u64>();
             return;
         }
         let mut place = 0;
@@ -295,7 +296,11 @@ impl<S: ClipStore> Recorder<S> {
             open.is_over = true;
         }
         self.poll(now);
-        self.open.clear();
+        self.counts.lost += self
+            .open
+            .drain(..)
+            .map(|open| unwritten(&open))
+            .sum::<u64>();
     }
 
     fn fail(&mut self, place: usize, error: &StoreError, now: Instant) {
@@ -435,6 +440,26 @@ impl<S: ClipStore> Recorder<S> {
         });
         self.succeed();
         Ok(())
+    }
+}
+
+/// Images of a clip that came, and are in no file.
+fn unwritten<F>(open: &OpenClip<F>) -> u64 {
+    let mut lost = 0;
+    let mut units = Vec::new();
+    let Some(mut cursor) = open.cursor.or_else(|| open.stream.newest_keyframe()) else {
+        return 0;
+    };
+    loop {
+        units.clear();
+        let read = open.stream.read(&mut cursor, BATCH, &mut units);
+        let own = units
+            .iter()
+            .filter(|unit| open.end.is_none_or(|end| unit.time.dts <= end));
+        lost += read.lost + own.count() as u64;
+        if !read.has_more {
+            return lost;
+        }
     }
 }
 

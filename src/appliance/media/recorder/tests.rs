@@ -283,9 +283,25 @@ fn clip_that_ends_while_the_store_fails_is_given_up() {
     recorder.execute(camera.open("a", 90, 1), now);
     recorder.poll(now);
     recorder.execute(close("a", 99), now);
+    assert_eq!(recorder.counts().lost, 50, "from its keyframe to its end");
     memory.borrow_mut().is_full = false;
     recorder.poll(now + RETRY_INTERVAL);
     assert!(recorder.take_recorded().is_empty());
+}
+
+#[test]
+fn what_a_full_store_has_not_taken_until_the_end_is_lost() {
+    let now = Instant::now();
+    let (mut recorder, memory) = recorder();
+    let mut camera = Camera::new("gate", 1 << 20);
+    memory.borrow_mut().is_full = true;
+    let (stream, segment) = (Arc::clone(&camera.stream), Duration::from_secs(60));
+    recorder.execute(ClipCommand::Continuous { stream, segment }, now);
+    camera.bring(25);
+    recorder.poll(now);
+    camera.bring(75);
+    recorder.close(now);
+    assert_eq!((recorder.counts().files, recorder.counts().lost), (0, 100));
 }
 
 #[test]

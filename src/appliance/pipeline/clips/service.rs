@@ -223,15 +223,14 @@ impl Writer {
     fn report(&mut self, lost: &mut u64) {
         self.is_recording
             .store(self.recorder.is_recording(), Ordering::Relaxed);
-        for recorded in self.recorder.take_recorded() {
-            self.meter.delivered();
-            let counts = self.recorder.counts();
-            if counts.lost > *lost {
-                let images = counts.lost - *lost;
-                *lost = counts.lost;
-                self.meter.lost(images);
-                log::warn!(source = recorded.label.source.as_str(), images; "images are missing in clips: they came faster than they were written; the disk is too slow, or a file is read faster than it plays (playback_fps)");
-            }
+        let recorded = self.recorder.take_recorded();
+        recorded.iter().for_each(|_| self.meter.delivered());
+        let images = self.recorder.counts().lost - *lost;
+        *lost += images;
+        self.meter.lost(images);
+        // Where a file fails, the recorder says why.
+        if let Some(recorded) = recorded.first().filter(|_| images > 0) {
+            log::warn!(source = recorded.label.source.as_str(), images; "images are missing in clips: they came faster than they were written; the disk is too slow, or a file is read faster than it plays (playback_fps)");
         }
     }
 }
