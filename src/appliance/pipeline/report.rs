@@ -107,6 +107,10 @@ pub struct SourceReport {
     pub dropped: u64,
     /// Frames that came after their time, of a file that is played at a pace.
     pub late: u64,
+    /// Frames left out because they came faster than `max_fps`; not among `frames`.
+    pub above_max_fps: u64,
+    /// Encoded images that could not be decoded, since something before them was lost on the way; not among `frames`.
+    pub behind_loss: u64,
     /// Times that it was reopened.
     pub reconnects: u64,
 }
@@ -149,6 +153,9 @@ impl SourceReport {
                     entry.detected += source.detected;
                     entry.skipped += source.skipped;
                     entry.dropped += source.dropped;
+                    entry.late += source.late;
+                    entry.above_max_fps += source.above_max_fps;
+                    entry.behind_loss += source.behind_loss;
                     entry.reconnects += source.reconnects;
                 }
                 None => named.push(source),

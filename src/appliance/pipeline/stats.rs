@@ -443,6 +443,8 @@ impl StatsCollector {
                     skipped: self.batcher.interval(SourceId(index as u16)).1,
                     dropped: self.batcher.dropped(SourceId(index as u16)),
                     late: source.counters.late(),
+                    above_max_fps: source.counters.above_max_fps(),
+                    behind_loss: source.counters.behind_loss(),
                     reconnects: source.counters.reconnects(),
                 },
             )),

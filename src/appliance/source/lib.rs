@@ -191,6 +191,7 @@ pub struct SourceCounters {
     reconnects: AtomicU64,
     late: AtomicU64,
     above_max_fps: AtomicU64,
+    behind_loss: AtomicU64,
 }
 
 impl SourceCounters {
@@ -216,6 +217,17 @@ impl SourceCounters {
     #[must_use]
     pub fn above_max_fps(&self) -> u64 {
         self.above_max_fps.load(Ordering::Relaxed)
+    }
+
+    /// Encoded images that could not be decoded, since something before them was lost on the way.
+    #[must_use]
+    pub fn behind_loss(&self) -> u64 {
+        self.behind_loss.load(Ordering::Relaxed)
+    }
+
+    /// Counts an image that is missing behind a loss.
+    pub(crate) fn add_behind_loss(&self) {
+        self.behind_loss.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a frame left out because of `max_fps`.

@@ -95,7 +95,9 @@ pub(super) fn build(
         // That of RTSP is chosen before its media come.
         track: config.track.filter(|_| uri.kind() != "rtsp"),
     };
-    let gate = uri.is_live().then(|| SyncGate::new(&scaler.stall_monitor));
+    let gate = uri
+        .is_live()
+        .then(|| SyncGate::new(&scaler.stall_monitor, &context.counters));
     let decode = || {
         decode::add(
             &pipeline,

@@ -13,6 +13,7 @@ use gstreamer::prelude::*;
 use parking_lot::Mutex;
 
 use super::scaler::StallMonitor;
+use crate::SourceCounters;
 
 /// Maximum wait for the first keyframe. Cameras with smart codecs send one in 10 to 20 s.
 const MAX_FIRST_WAIT: Duration = Duration::from_secs(25);
@@ -33,7 +34,11 @@ struct Unit {
 /// State of the gate.
 enum Gate {
     /// Nothing passes before a keyframe, until the instant, which is set by the first image.
-    Closed { until: Option<Instant> },
+    Closed {
+        until: Option<Instant>,
+        /// Something was lost; otherwise the stream has just begun.
+        is_loss: bool,
+    },
     /// A keyframe has passed. What is shown before it refers to images before it: `None` when that is over.
     Open { keyframe: Option<gst::ClockTime> },
     /// No keyframe came in time: all passes until the next one.
@@ -41,6 +46,12 @@ enum Gate {
 }
 
 impl Gate {
+    /// Before the first keyframe of a stream.
+    const START: Self = Self::Closed {
+        until: None,
+        is_loss: false,
+    };
+
     fn admit(&mut self, unit: Unit, now: Instant) -> bool {
         if !unit.is_delta {
             *self = Self::Open { keyframe: unit.pts };
@@ -49,10 +60,11 @@ impl Gate {
         if unit.follows_gap && matches!(self, Self::Open { .. }) {
             *self = Self::Closed {
                 until: Some(now + MAX_WAIT),
+                is_loss: true,
             };
         }
         match self {
-            Self::Closed { until } => {
+            Self::Closed { until, .. } => {
                 let until = *until.get_or_insert(now + MAX_FIRST_WAIT);
                 if now >= until {
                     *self = Self::Forced;
@@ -75,16 +87,22 @@ impl Gate {
 pub(super) struct SyncGate {
     gate: Mutex<Gate>,
     stall_monitor: Arc<StallMonitor>,
+    counters: Arc<SourceCounters>,
     is_attached: AtomicBool,
     /// Encoded images that were held back.
     held: AtomicU64,
 }
 
 impl SyncGate {
-    pub(super) fn new(stall_monitor: &Arc<StallMonitor>) -> Arc<Self> {
+    /// Images that are missing behind a loss are counted in `counters`.
+    pub(super) fn new(
+        stall_monitor: &Arc<StallMonitor>,
+        counters: &Arc<SourceCounters>,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            gate: Mutex::new(Gate::Closed { until: None }),
+            gate: Mutex::new(Gate::START),
             stall_monitor: Arc::clone(stall_monitor),
+            counters: Arc::clone(counters),
             is_attached: AtomicBool::new(false),
             held: AtomicU64::new(0),
         })
@@ -111,7 +129,12 @@ impl SyncGate {
             if flags.contains(gst::BufferFlags::HEADER) && unit.pts.is_none() {
                 return gst::PadProbeReturn::Ok;
             }
-            let is_admitted = this.gate.lock().admit(unit, Instant::now());
+            let mut gate = this.gate.lock();
+            let is_admitted = gate.admit(unit, Instant::now());
+            if !is_admitted && matches!(*gate, Gate::Closed { is_loss: true, .. }) {
+                this.counters.add_behind_loss();
+            }
+            drop(gate);
             this.stall_monitor.mark_data(!is_admitted);
             match is_admitted {
                 true => gst::PadProbeReturn::Ok,
@@ -142,7 +165,12 @@ mod tests {
     /// Which of the units pass: `K` is a keyframe, `p` a delta unit, `x` one after a gap, `b` one that is shown before the last keyframe;
     /// each is half a second after the one before it.
     fn passed(units: &str) -> String {
-        let (mut gate, start) = (Gate::Closed { until: None }, Instant::now());
+        passed_and_lost(units).0
+    }
+
+    /// The same, and the number of those that are missing behind a loss.
+    fn passed_and_lost(units: &str) -> (String, usize) {
+        let (mut gate, start, mut lost) = (Gate::START, Instant::now(), 0);
         let units = units.chars().enumerate();
         let passed = units.filter(|(index, kind)| {
             let shown = *index as u64 * 500 - if *kind == 'b' { 1100 } else { 0 };
@@ -151,9 +179,18 @@ mod tests {
                 follows_gap: *index == 0 || *kind == 'x',
                 pts: Some(gst::ClockTime::from_mseconds(shown)),
             };
-            gate.admit(unit, start + Duration::from_millis(*index as u64 * 500))
+            let is_admitted = gate.admit(unit, start + Duration::from_millis(*index as u64 * 500));
+            let is_behind_loss = matches!(gate, Gate::Closed { is_loss: true, .. });
+            lost += usize::from(!is_admitted && is_behind_loss);
+            is_admitted
         });
-        passed.map(|(_, kind)| kind).collect()
+        (passed.map(|(_, kind)| kind).collect(), lost)
+    }
+
+    #[test]
+    fn images_behind_a_loss_are_counted_and_those_before_the_first_keyframe_are_not() {
+        assert_eq!(passed_and_lost("ppKppxppKpp"), ("KppKpp".to_owned(), 3));
+        assert_eq!(passed_and_lost("ppppKbbpbp"), ("Kpbp".to_owned(), 0));
     }
 
     #[test]
