@@ -4,6 +4,8 @@
 use crate::support;
 
 use std::fs;
+use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::path::Path;
 
 use serde_json::Value;
@@ -141,6 +143,27 @@ fn benchmark_counts_match_frames_and_batches() {
         (&speed["batches"], &speed["frames"]),
         (&5.into(), &5.into())
     );
+}
+
+#[test]
+fn a_benchmark_reaches_neither_webhooks_nor_files_of_a_daemon() {
+    let endpoint = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = endpoint.local_addr().expect("an address");
+    let setup = Setup::new(&format!(
+        "device: test\nsources: [{{name: cam, {SCENE}}}]\ndetector: {{backend: scripted}}\n\
+         publish:\n  mqtt: {{spool: {{durability: process, runtime_folder: spool, state_folder: spool}}}}\n  \
+         webhooks: [{{name: alarm, url: 'http://{address}/', events: [new, end], spool: {{runtime_folder: hooks, state_folder: hooks}}}}]\n\
+         record: {{folder: media, snapshots: {{enabled: true}}}}\nweb: {{listen: '{address}'}}\n"
+    ));
+    let (code, _, aside) = bench(&setup, "--frames 60 --warmup 3");
+    assert_eq!(code, Some(0), "{aside}");
+    for folder in ["spool", "hooks", "media"] {
+        assert!(!setup.path(folder).exists(), "{folder}");
+    }
+    assert!(setup.path("out/media").is_dir());
+    endpoint.set_nonblocking(true).expect("set");
+    let error = endpoint.accept().expect_err("a request");
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
 }
 
 #[test]

@@ -220,15 +220,23 @@ fn write_run(
     })
 }
 
-/// Changes the configuration so that a daemon that runs at the same time is not disturbed: broker, client id, metrics and files.
+/// Changes the configuration so that neither a daemon that runs at the same time, nor who receives its messages, is disturbed: broker,
+/// spool, webhooks, metrics, page and files.
 fn isolate(config: &mut Config, folder: &Path) {
     if let Some(mqtt) = &mut config.publish.mqtt {
+        // Messages that wait there are the daemon's. Without this folder, they wait in memory.
+        let none = folder.join("none/spool");
+        mqtt.spool.runtime_folder = Some(none.clone());
+        mqtt.spool.state_folder = Some(none);
         *mqtt = mqtt.only(Broker::Embedded {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         });
         mqtt.tls = TlsConfig::default();
     }
+    config.publish.webhooks.clear();
     config.metrics = MetricsConfig::default();
+    (config.web.enabled, config.web.listen) = (false, None);
+    config.record.folder = Some(folder.join("media"));
     if let Some(lines) = &mut config.publish.json_lines {
         lines.path = Some(folder.join("messages.jsonl"));
     }
