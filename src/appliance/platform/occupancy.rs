@@ -322,6 +322,12 @@ impl Occupancy {
         share >= DISTURBED || share >= DISTURBED_IF_FULL && !self.has_idle_core()
     }
 
+    /// Of several times those in which other programs took the most, if they disturbed one.
+    pub fn most_disturbed<'o>(all: impl Iterator<Item = &'o Self>) -> Option<&'o Self> {
+        let disturbed = all.filter(|found| found.is_disturbed());
+        disturbed.max_by(|a, b| a.foreign_share().total_cmp(&b.foreign_share()))
+    }
+
     /// Whether the CPU quota of its control group held the process back.
     pub fn is_held_by_quota(&self) -> bool {
         self.quota_throttled.is_some_and(|share| share >= THROTTLED)

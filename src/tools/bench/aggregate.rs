@@ -19,7 +19,7 @@ pub(crate) fn mean(documents: &[Value], meta: Value) -> Value {
 }
 
 /// Speeds of all processes: the mean of each number, and sums where processes add up.
-fn speeds(documents: &[Value]) -> Value {
+pub(super) fn speeds(documents: &[Value]) -> Value {
     let each: Vec<&Value> = documents.iter().map(|each| &each["speed"]).collect();
     let numbers =
         |key: &str| -> Option<Vec<f64>> { each.iter().map(|speed| speed[key].as_f64()).collect() };

@@ -2,6 +2,7 @@
 //! Which point of a series is the best, and whether the difference to the next one stands out of the noise: by frames per second, by
 //! CPU time where other programs took the CPU meanwhile, and by latency where sources are live.
 
+use jetwatch_platform::Occupancy;
 use jetwatch_types::{Ranking, Rate, mean, standard_deviation};
 
 use super::compare::{CPU_SPEED, RunSpeed, SPEED};
@@ -35,12 +36,11 @@ pub(super) fn interval(runs: &[RunResult]) -> Option<(f64, f64)> {
 pub(super) fn disturbance<'p>(points: impl IntoIterator<Item = &'p PointResult>) -> Option<String> {
     let runs = points.into_iter().flat_map(|point| &point.runs);
     let known: Vec<_> = runs.filter_map(|run| run.occupancy.as_ref()).collect();
-    let disturbed = || known.iter().filter(|found| found.is_disturbed());
-    let worst = disturbed().max_by(|a, b| a.foreign_share().total_cmp(&b.foreign_share()))?;
+    let worst = Occupancy::most_disturbed(known.iter().copied())?;
     Some(format!(
         "not measurable on this machine now: {} in the worst of {} disturbed runs of {}",
         worst.describe_others(),
-        disturbed().count(),
+        known.iter().filter(|found| found.is_disturbed()).count(),
         known.len()
     ))
 }
@@ -164,7 +164,7 @@ fn lowest_latency(points: &[&PointResult]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use jetwatch_platform::{Occupancy, Program};
+    use jetwatch_platform::Program;
     use jetwatch_telemetry::Latency;
 
     use super::*;

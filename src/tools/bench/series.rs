@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use jetwatch_detect::engines::Device;
 use jetwatch_telemetry::StopToken;
 
+use super::aggregate::speeds;
 use super::best_point::{self, disturbance};
 use super::compare::{CPU_SPEED, SPEED, noise};
 use super::processes::{MakeCommand, Point, check_gpus};
@@ -197,30 +198,26 @@ impl<'a> RunPlan<'a> {
 
 /// What the processes of a run have written.
 fn run_result(documents: &[Value]) -> anyhow::Result<RunResult> {
-    let speeds = documents.iter().map(|it| Speed::deserialize(&it["speed"]));
-    let speeds = speeds.collect::<Result<Vec<Speed>, _>>();
-    let speeds = speeds.context("a process has written no speeds")?;
-    let first = &documents[0];
+    let each = documents.iter().map(|it| Speed::deserialize(&it["speed"]));
+    let each = each.collect::<Result<Vec<Speed>, _>>();
+    let each = each.context("a process has written no speeds")?;
+    let (all, first) = (speeds(documents), &documents[0]);
     let detector = first["meta"]["versions"]["detector"].as_str();
-    // Processes are measured independently of each other.
-    let sum =
-        |number: &dyn Fn(&Speed) -> Option<f64>| -> Option<f64> { speeds.iter().map(number).sum() };
-    let mean = |number: &dyn Fn(&Speed) -> Option<f64>| Some(sum(number)? / speeds.len() as f64);
-    let squares = sum(&|speed| Some(speed.fps_standard_error?.powi(2)));
+    let number = |key: &str| all[key].as_f64();
     // Processes that share a core take it from each other.
-    let occupancies = speeds.iter().filter_map(|speed| speed.occupancy.clone());
-    let occupancies = occupancies.filter(|found| found.cores >= speeds.len());
-    let latencies = speeds.iter().filter_map(|it| it.latency.as_ref());
+    let occupancies = each.iter().filter_map(|speed| speed.occupancy.clone());
+    let occupancies = occupancies.filter(|found| found.cores >= each.len());
+    let latencies = each.iter().filter_map(|it| it.latency.as_ref());
     let latencies = latencies.map(|latency| latency.whole);
     Ok(RunResult {
-        cpu_ms_per_frame: mean(&|speed| Some(speed.cpu_ms_per_frame)),
+        cpu_ms_per_frame: number("cpu_ms_per_frame"),
         occupancy: occupancies.max_by(|a, b| a.foreign_share().total_cmp(&b.foreign_share())),
         latency: latencies.max_by(|a, b| a.median_ms.total_cmp(&b.median_ms)),
-        fps: sum(&|speed| Some(speed.fps)),
-        inference_fps: sum(&|speed| speed.inference_fps),
-        fps_standard_error: squares.map(f64::sqrt),
-        fps_blocks: speeds.iter().filter_map(|speed| speed.fps_blocks).min(),
-        gpu_ms_per_frame: mean(&|speed| speed.gpu_ms_per_frame),
+        fps: number("fps_all_processes"),
+        inference_fps: number("inference_fps_all_processes"),
+        fps_standard_error: number("fps_all_processes_standard_error"),
+        fps_blocks: all["fps_blocks"].as_u64().map(|blocks| blocks as usize),
+        gpu_ms_per_frame: number("gpu_ms_per_frame"),
         secondary: secondary_results(documents.iter()),
         machine: machine_of(first),
         detector: detector.map(str::to_owned),

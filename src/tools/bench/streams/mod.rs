@@ -234,9 +234,7 @@ fn streams(count: usize) -> String {
 
 /// Who used the CPU in the trial with the most by other programs, where they disturbed one.
 fn disturbance<'t>(trials: impl Iterator<Item = &'t Trial>) -> Option<&'t Occupancy> {
-    let taken = trials.filter_map(|trial| trial.occupancy.as_ref());
-    let taken = taken.filter(|taken| taken.is_disturbed());
-    taken.max_by(|a, b| a.foreign_share().total_cmp(&b.foreign_share()))
+    Occupancy::most_disturbed(trials.filter_map(|trial| trial.occupancy.as_ref()))
 }
 
 /// How many streams fit, and what limits more of them; `rate`: frames per second of one stream.

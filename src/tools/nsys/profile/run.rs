@@ -188,25 +188,9 @@ impl ProfileRunner {
         stats: &Path,
         note: &mut dyn FnMut(String),
     ) -> Result<ProfileResult> {
-        match target {
-            ProfileTarget::Run(..) => self.run(request, report, stats, note),
-            ProfileTarget::Service { session } => self.attach(session, request, report),
+        if let ProfileTarget::Service { session } = target {
+            return self.attach(session, request, report);
         }
-    }
-
-    /// The reason if the CPU is not sampled although it was requested.
-    #[must_use]
-    pub fn sampling_note(&self, request: &ProfileRequest) -> Option<String> {
-        request.sampling.arguments(&self.host_info.environment).1
-    }
-
-    fn run(
-        &mut self,
-        request: &ProfileRequest,
-        report: &Path,
-        stats: &Path,
-        note: &mut dyn FnMut(String),
-    ) -> Result<ProfileResult> {
         let Some((program, configuration)) = self.prepared.clone() else {
             return Err(self.shell.unexpected("no program", "a prepared program"));
         };
@@ -273,6 +257,12 @@ impl ProfileRunner {
                 self.place
             ));
         }
+    }
+
+    /// The reason if the CPU is not sampled although it was requested.
+    #[must_use]
+    pub fn sampling_note(&self, request: &ProfileRequest) -> Option<String> {
+        request.sampling.arguments(&self.host_info.environment).1
     }
 
     fn attach(

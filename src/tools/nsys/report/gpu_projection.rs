@@ -70,13 +70,6 @@ pub(crate) struct Projected {
     pub operations: u32,
 }
 
-impl Projected {
-    /// From the first begin to the last end, in ns.
-    pub(crate) const fn duration(&self) -> i64 {
-        self.end - self.start
-    }
-}
-
 /// All projections, in the order of the capture's ranges.
 pub(crate) fn project(
     capture: &Capture,

@@ -136,13 +136,6 @@ pub(crate) struct Range {
     pub source: u8,
 }
 
-impl Range {
-    /// Duration in ns.
-    pub(crate) const fn duration(&self) -> i64 {
-        self.end - self.start
-    }
-}
-
 /// One call of the CUDA runtime or driver, or of the operating system's libraries.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call {
@@ -156,13 +149,6 @@ pub(crate) struct Call {
     pub correlation: u32,
     /// The calling thread.
     pub thread: ThreadIndex,
-}
-
-impl Call {
-    /// Duration in ns.
-    pub(crate) const fn duration(&self) -> i64 {
-        self.end - self.start
-    }
 }
 
 /// What a call belongs to.
@@ -204,13 +190,6 @@ pub(crate) struct Operation {
     pub stream: u16,
     /// Kind of operation.
     pub kind: Kind,
-}
-
-impl Operation {
-    /// Duration in ns.
-    pub(crate) const fn duration(&self) -> i64 {
-        self.end - self.start
-    }
 }
 
 /// A CUDA stream: where operations run.
@@ -257,6 +236,20 @@ pub(crate) struct Transfer {
     /// The CUDA context.
     pub context: u32,
 }
+
+/// The length of events, in ns.
+macro_rules! durations {
+    ($($event:ty)*) => {$(
+        impl $event {
+            /// Its length, in ns.
+            pub(crate) const fn duration(&self) -> i64 {
+                self.end - self.start
+            }
+        }
+    )*};
+}
+
+durations! { Range Call Operation super::gpu_projection::Projected }
 
 impl Capture {
     /// The thread with this number.

@@ -274,33 +274,28 @@ impl Source<'_> {
     fn calls(&self) -> Result<(Capture, Interner<i64>)> {
         let mut read = Capture::default();
         let mut threads: Interner<i64> = Interner::default();
+        let mut call =
+            |fields: &Fields<'_>, name: usize, correlation: u32| -> Result<Option<Call>> {
+                let (start, end) = (fields.required(0)?, fields.required(1)?);
+                if !self.window.overlaps(start, end) {
+                    return Ok(None);
+                }
+                Ok(Some(Call {
+                    start,
+                    end,
+                    name: self.texts.name(fields.required(name)?),
+                    correlation,
+                    thread: thread_index(self.export, &mut threads, fields.required(2)?)?,
+                }))
+            };
         self.rows(&CALLS, |fields| {
-            let (start, end) = (fields.required(0)?, fields.required(1)?);
-            if !self.window.overlaps(start, end) {
-                return Ok(());
-            }
-            read.calls.push(Call {
-                start,
-                end,
-                name: self.texts.name(fields.required(4)?),
-                correlation: fields.correlation(3)?,
-                thread: thread_index(self.export, &mut threads, fields.required(2)?)?,
-            });
+            read.calls.extend(call(fields, 4, fields.correlation(3)?)?);
             Ok(())
         })?;
         self.rows(&WAITS, |fields| {
-            let (start, end) = (fields.required(0)?, fields.required(1)?);
-            let is_wait = fields.optional(4)?.is_none_or(|class| class == WAIT_CLASS);
-            if !is_wait || !self.window.overlaps(start, end) {
-                return Ok(());
+            if fields.optional(4)?.is_none_or(|class| class == WAIT_CLASS) {
+                read.waits.extend(call(fields, 3, 0)?);
             }
-            read.waits.push(Call {
-                start,
-                end,
-                correlation: 0,
-                name: self.texts.name(fields.required(3)?),
-                thread: thread_index(self.export, &mut threads, fields.required(2)?)?,
-            });
             Ok(())
         })?;
         Ok((read, threads))
@@ -324,36 +319,36 @@ impl Source<'_> {
             self.operation(fields, 4, (Kind::Kernel, name, detail), &mut read)?;
             Ok(())
         })?;
+        let place = |fields: &Fields<'_>, at| Ok(number(fields.optional(at)?, -1, -1));
+        let mut moved = |fields: &Fields<'_>, at, (kind, name), transfer| -> Result<()> {
+            let detail = read.transfers.len() as u32;
+            if self.operation(fields, at, (kind, name, detail), &mut read)? {
+                read.transfers.push(transfer);
+            }
+            Ok(())
+        };
         self.rows(&COPIES, |fields| {
             let ends = (fields.optional(11)?, fields.optional(12)?);
             let transfer = Transfer {
                 bytes: fields.required(3)?,
-                direction: number(fields.optional(4)?, -1, -1),
-                source: number(fields.optional(9)?, -1, -1),
-                target: number(fields.optional(10)?, -1, -1),
+                direction: place(fields, 4)?,
+                source: place(fields, 9)?,
+                target: place(fields, 10)?,
                 within_device: ends.0.is_some() && ends.0 == ends.1,
                 context: number(fields.optional(7)?, 0, u32::MAX),
             };
-            let detail = read.transfers.len() as u32;
-            if self.operation(fields, 5, (Kind::Copy, copy, detail), &mut read)? {
-                read.transfers.push(transfer);
-            }
-            Ok(())
+            moved(fields, 5, (Kind::Copy, copy), transfer)
         })?;
         self.rows(&SETS, |fields| {
             let transfer = Transfer {
                 bytes: fields.required(3)?,
                 direction: -1,
                 source: -1,
-                target: number(fields.optional(8)?, -1, -1),
+                target: place(fields, 8)?,
                 within_device: true,
                 context: number(fields.optional(6)?, 0, u32::MAX),
             };
-            let detail = read.transfers.len() as u32;
-            if self.operation(fields, 4, (Kind::Set, set, detail), &mut read)? {
-                read.transfers.push(transfer);
-            }
-            Ok(())
+            moved(fields, 4, (Kind::Set, set), transfer)
         })?;
         self.rows(&GRAPHS, |fields| {
             self.operation(fields, 3, (Kind::Graph, graph, 0), &mut read)?;

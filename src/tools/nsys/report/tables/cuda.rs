@@ -35,9 +35,14 @@ pub(in crate::report) fn kernels(capture: &Capture) -> impl Iterator<Item = &Ope
     operations.filter(|done| done.kind == Kind::Kernel)
 }
 
+/// Times of kernels by name.
+fn times(context: &AnalysisContext<'_>) -> Sums<Name> {
+    sums(kernels(context.capture).map(|done| (done.name, done.duration())))
+}
+
 pub(super) fn kernel_sum(context: &AnalysisContext<'_>) -> Table {
     let capture = context.capture;
-    let (rows, all) = sums(kernels(capture).map(|done| (done.name, done.duration())));
+    let (rows, all) = times(context);
     Table::unnamed(&rows)
         .times("Instances", all)
         .plain("Name", |(name, _)| capture.name(*name))
@@ -117,7 +122,7 @@ const BINS: usize = 10;
 /// Bins of equal ratio between the shortest and the longest time of each kernel, the kernel with the most time first. Empty bins
 /// are left out.
 pub(super) fn histogram(context: &AnalysisContext<'_>) -> Table {
-    let (sums, _) = sums(kernels(context.capture).map(|done| (done.name, done.duration())));
+    let (sums, _) = times(context);
     let empty = |spread: &SummaryStats| (edges(spread.min, spread.max), [0; BINS]);
     let bins = sums.iter().map(|(name, spread)| (*name, empty(spread)));
     let mut bins: HashMap<Name, (Vec<i64>, [u64; BINS])> = bins.collect();
@@ -192,7 +197,7 @@ pub(super) fn ncu_command(context: &AnalysisContext<'_>) -> Table {
         ),
     };
     let title = format!("The slowest kernel in Nsight Compute, with the {with}");
-    let (mut sums, all) = sums(kernels(context.capture).map(|done| (done.name, done.duration())));
+    let (mut sums, all) = times(context);
     sums.truncate(1);
     let base = |name: Name| base_name(capture.name(name));
     let measure = |(name, _): &(Name, _)| {
