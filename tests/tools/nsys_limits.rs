@@ -97,7 +97,7 @@ fn cases(folder: &Path) -> Vec<Case> {
             "input",
             vec![source(
                 "a",
-                "launch:videotestsrc ! video/x-raw,width=320,height=240,framerate=30/1 ! identity sleep-time=20000",
+                "launch:videotestsrc ! video/x-raw,width=320,height=240,framerate=30/1 ! identity sleep-time=100000",
                 "",
             )],
             &onnx(""),

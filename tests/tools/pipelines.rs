@@ -22,6 +22,8 @@ struct Recipe {
     workers: usize,
     batch_size: u64,
     shares: BTreeMap<&'static str, f64>,
+    /// The same of CPU time, where it is not all of the time.
+    cpu: BTreeMap<&'static str, f64>,
     /// The network ran on a GPU, which was busy for this share of the time.
     gpu: Option<f64>,
     run: Value,
@@ -49,6 +51,7 @@ impl Recipe {
                 ("track", 0.05),
                 ("publish", 0.02),
             ]),
+            cpu: BTreeMap::new(),
             gpu: None,
             run: json!({"occupancy": occupancy(4, 4, 1.0, 0.1), "outputs": []}),
             meta: json!({"versions": {"detector": "onnxruntime picodet (cpu)"}}),
@@ -65,6 +68,14 @@ impl Recipe {
 
     fn set(&mut self, shares: &[(&'static str, f64)]) {
         self.shares.extend(shares.iter().copied());
+    }
+
+    /// Stages that wait for a core: the time in them, and their CPU time.
+    fn waits(&mut self, stages: &[(&'static str, f64, f64)]) {
+        for (stage, time, cpu) in stages {
+            self.shares.insert(stage, *time);
+            self.cpu.insert(stage, *cpu);
+        }
     }
 
     /// An output that lost some of 1000, while others wait at the end of the run.
@@ -99,8 +110,9 @@ impl Recipe {
                 "track" | "publish" | "render" | "encode" => 1,
                 _ => self.workers,
             };
-            let total = share * RUN_MS * threads as f64;
-            stages.push(json!({"stage": stage, "count": 250, "items": 250, "total_ms": total}));
+            let of = |share: f64| share * RUN_MS * threads as f64;
+            let cpu = self.cpu.get(stage).map(|cpu| of(*cpu));
+            stages.push(json!({"stage": stage, "count": 250, "items": 250, "total_ms": of(*share), "cpu_ms": cpu}));
         }
         if let Some(busy) = self.gpu {
             let total = busy * RUN_MS;
@@ -158,21 +170,34 @@ const CAMERAS: &[(&str, Change, &[&str], &str)] = &[
         r.sources = 6;
         r.run["sources"] = json!([{"name": "slow", "live": true, "detected": 30, "dropped": 0}, {"name": "b", "live": true, "detected": 250}]);
     }, CAMERA, "waits for sources"),
-    ("camera over RTSP with losses", |r| r.run["sources"] = json!([{"name": "rtsp", "live": true, "detected": 90, "reconnects": 7}]), CAMERA, "waits for sources"),
+    ("camera over RTSP with losses", |r| r.run["sources"] = json!([{"name": "rtsp", "live": true, "frames": 90, "detected": 90, "reconnects": 7}]),
+        &["source_lost"], "rtsp was opened again 7 times, and gave 90 frames"),
+    ("camera over RTSP that loses packets", |r| r.run["sources"] = json!([{"name": "rtsp", "live": true, "frames": 90, "detected": 90, "behind_loss": 160}]),
+        &["source_lost"], "160 images could not be decoded"),
+    ("camera over RTSP that has lost one packet", |r| r.run["sources"] = json!([{"name": "rtsp", "live": true, "frames": 900, "detected": 900, "behind_loss": 4}]),
+        CAMERA, "no stage"),
+    ("camera that cannot be opened", |r| {
+        r.sources = 2;
+        r.run["sources"] = json!([{"name": "a", "live": true, "frames": 250, "detected": 250}, {"name": "gone", "live": true, "reconnects": 4}]);
+    }, &["source_lost"], "a source could not be opened"),
     // Sinks: slow, failing, losing.
-    ("MQTT, slow broker", |r| r.output("mqtt", "messages", 0, 400, 9_900.0), &["messages_lost", "waits_for_sources"], "mqtt falls behind"),
+    ("MQTT, slow broker", |r| r.output("mqtt", "messages", 0, 400, 9_900.0), &["messages_lost"], "mqtt falls behind"),
     ("MQTT, broker that loses", |r| r.output("mqtt", "messages", 940, 60, 9_900.0), &["messages_lost"],
         "mqtt lost 940 of 1000 messages; 60 waited at the end of the run, 60 at most; it was at work, or held by its receiver, for 99 %"),
-    ("MQTT, broker away", |r| r.output("mqtt", "messages", 1000, 1000, 0.0), &["messages_lost"], "mqtt lost 1000 of 1000"),
+    ("MQTT, broker away", |r| r.output("mqtt", "messages", 1000, 1000, 0.0), &["messages_lost"], "is away, or refuses them"),
     ("MQTT, a few wait", |r| r.output("mqtt", "messages", 0, 3, 900.0), CAMERA, "no stage"),
     ("MQTT for states, losing", |r| r.output("mqtt-states", "messages", 5, 0, 10.0), &["messages_lost"], "mqtt-states lost 5"),
     ("MQTT in Frigate's shape, losing", |r| r.output("mqtt-frigate", "messages", 5, 0, 10.0), &["messages_lost"], "mqtt-frigate lost 5"),
-    ("MQTT in DeepStream's shape, slow", |r| r.output("mqtt-deepstream", "messages", 0, 500, 9_000.0), &["messages_lost", "waits_for_sources"], "mqtt-deepstream falls behind"),
+    ("MQTT in DeepStream's shape, slow", |r| r.output("mqtt-deepstream", "messages", 0, 500, 9_000.0), &["messages_lost"], "mqtt-deepstream falls behind"),
     ("spool full", |r| r.output("spool", "messages", 30, 0, 900.0), &["messages_lost"], "spool lost 30"),
-    ("JSON lines, slow reader", |r| r.output("json-lines", "messages", 0, 700, 9_950.0), &["lines_lost", "waits_for_sources"], "json-lines falls behind"),
+    ("spool full while the broker is away", |r| {
+        r.output("mqtt", "messages", 862, 138, 0.0);
+        r.output("spool", "messages", 844, 0, 84.0);
+    }, &["messages_lost"], "the spool is full"),
+    ("JSON lines, slow reader", |r| r.output("json-lines", "messages", 0, 700, 9_950.0), &["lines_lost"], "json-lines falls behind"),
     ("JSON lines, reader that stops", |r| r.output("json-lines", "messages", 600, 400, 9_950.0), &["lines_lost"], "json-lines lost 600"),
-    ("JSON lines, full disk", |r| r.output("json-lines", "messages", 1000, 1000, 50.0), &["lines_lost"], "faster disk"),
-    ("webhook, slow endpoint", |r| r.output("webhook alarm", "messages", 0, 300, 9_990.0), &["webhook_events_lost", "waits_for_sources"], "webhook alarm falls behind: what it is given waits longer and longer"),
+    ("JSON lines, full disk", |r| r.output("json-lines", "messages", 1000, 1000, 50.0), &["lines_lost"], "free space on the disk"),
+    ("webhook, slow endpoint", |r| r.output("webhook alarm", "messages", 0, 300, 9_990.0), &["webhook_events_lost"], "webhook alarm falls behind: what it is given waits longer and longer"),
     ("webhook, some events wait", |r| r.output("webhook alarm", "messages", 0, 90, 900.0), CAMERA, "no stage"),
     ("webhook, endpoint that refuses", |r| r.output("webhook alarm", "messages", 200, 0, 300.0), &["webhook_events_lost"], "webhook alarm lost 200"),
     ("recording, slow encoder", |r| {
@@ -187,8 +212,9 @@ const CAMERAS: &[(&str, Change, &[&str], &str)] = &[
     }, &["recorded_frames_lost", "rendering_limit"], "omit --record, record fewer sources, or make the images smaller at the camera\""),
     ("recording, all frames", |r| { r.output("record", "frames", 0, 0, 900.0); r.set(&[("render", 0.05), ("encode", 0.04)]); }, CAMERA, "no stage"),
     ("clips, slow disk", |r| r.output("media", "files and images", 80, 0, 9_000.0), &["clip_images_lost"], "media lost 80"),
+    ("continuous recording, full disk", |r| r.output("media", "files and images", 110, 0, 40.0), &["clip_images_lost"], "could not be written"),
     ("snapshots of 4K", |r| r.output("snapshot", "pictures", 40, 0, 9_800.0), &["snapshots_left_out"], "record.snapshots.max_width"),
-    ("snapshots, full disk", |r| r.output("snapshot", "pictures", 1000, 0, 20.0), &["snapshots_left_out"], "snapshot lost 1000"),
+    ("snapshots, full disk", |r| r.output("snapshot", "pictures", 1000, 0, 20.0), &["snapshots_left_out"], "they cannot be written"),
     ("page, many viewers", |r| r.output("web-pictures", "pictures", 120, 0, 9_700.0), &["page_pictures_left_out"], "web.preview.max_width"),
     ("page, one viewer", |r| r.output("web-pictures", "pictures", 0, 0, 700.0), CAMERA, "no stage"),
     ("two sinks, the broker loses", |r| {
@@ -216,6 +242,17 @@ const CAMERAS: &[(&str, Change, &[&str], &str)] = &[
     ("secondary batches that are half full, or fill during inference", |r| {
         r.run["secondary"] = json!([batches("half", 16.0, 40.0, 3.0), batches("slow", 2.0, 3.0, 40.0)]);
     }, CAMERA, "no stage"),
+    ("secondary network whose batch is not done at the end", |r| {
+        r.run["secondary"] = json!([{"name": "plate", "crops": 100, "dropped_crops": 300}]);
+        r.set(&[("secondary", 0.7)]);
+    }, &["crops_dropped"], "\"Limiting Stage\":\"secondary\""),
+    ("camera, drops while the network is busy for a part of the time", |r| {
+        r.set(&[("batch", 0.3), ("infer", 0.6)]);
+        r.run["dropped"] = json!(90);
+    }, &["frames_dropped", "nearest_limit"], "at it for a part of the time"),
+    ("camera with max_fps", |r| r.run["sources"] = json!([{"name": "a", "live": true, "detected": 50, "above_max_fps": 1250}]), CAMERA,
+        "max_fps left out 1250 frames"),
+    ("run of three frames", |r| r.run["frames"] = json!(3), &["too_short"], "3 frames were measured, in 10.00 s"),
     // Latency.
     ("one camera, batch of 2", |r| { r.batch_size = 2; r.latency(20.0); }, &["batch_latency", "waits_for_sources"], "detector.batch_size 1 for one camera"),
     ("one camera, batch of 4", |r| { r.batch_size = 4; r.latency(119.0); }, &["batch_latency", "waits_for_sources"],
@@ -248,8 +285,9 @@ const CAMERAS: &[(&str, Change, &[&str], &str)] = &[
         r.set(&[("batch", 0.01), ("infer", 0.95)]);
         (r.run["dropped"], r.run["frames"]) = (json!(20), json!(1250));
     }, &["frames_dropped", "network_on_cpu"], "most of them from a (20)"),
-    ("webhook that answers 500", |r| r.output("webhook alarm", "messages", 0, 900, 9_800.0), &["webhook_events_lost", "waits_for_sources"], "timeout_s"),
-    ("JSON lines to a full pipe", |r| r.output("json-lines", "messages", 0, 990, 9_999.0), &["lines_lost", "waits_for_sources"], "read the pipe faster"),
+    ("webhook that answers 500", |r| r.output("webhook alarm", "messages", 0, 900, 225.0), &["webhook_events_lost"], "is away, or refuses them"),
+    ("webhook that hangs", |r| r.output("webhook alarm", "messages", 0, 900, 9_800.0), &["webhook_events_lost"], "timeout_s"),
+    ("JSON lines to a full pipe", |r| r.output("json-lines", "messages", 0, 990, 9_999.0), &["lines_lost"], "read the pipe faster"),
     ("camera with motion gating, a quiet scene", |r| r.set(&[("batch", 0.97), ("infer", 0.01), ("tensor", 0.001), ("decode", 0.001)]), CAMERA, "no stage"),
     ("recording at the limit of the encoder", |r| { r.output("record", "frames", 120, 60, 9_990.0); r.set(&[("render", 0.05), ("encode", 0.94)]); },
         &["recorded_frames_lost", "rendering_limit"], "record lost 120"),
@@ -264,6 +302,31 @@ const CAMERAS: &[(&str, Change, &[&str], &str)] = &[
     ("camera beside a little load", |r| load(r, 4, 0.3, 1.0), CAMERA, "no stage"),
     ("camera beside load on a core", |r| load(r, 4, 1.0, 1.0), &["cpu_taken", "waits_for_sources"], 
         "other programs took 25 % of 4 cores (ffmpeg 1.00), this one 1.00 cores; 2.00 were idle; threads that could run waited for a core for 10 %"),
+    ("camera beside load, its images wait for a core", |r| {
+        load(r, 4, 3.5, 0.5);
+        r.waits(&[("source", 0.55, 0.05), ("scale", 0.3, 0.03)]);
+    }, &["cpu_taken", "waits_for_sources"], "batcher waits for sources"),
+    ("camera beside load, drops that it would not have alone", |r| {
+        load(r, 4, 3.6, 0.4);
+        r.waits(&[("batch", 0.01, 0.0), ("infer", 0.95, 0.2)]);
+        r.run["dropped"] = json!(250);
+    }, &["frames_dropped", "cpu_taken"], "alone, it would keep up: all its frames need 0.80 of 4 cores"),
+    ("camera beside load, batch of 4, drops that it would not have alone", |r| {
+        load(r, 4, 3.6, 0.4);
+        r.waits(&[("batch", 0.01, 0.0), ("infer", 0.95, 0.2)]);
+        (r.run["dropped"], r.batch_size) = (json!(250), 4);
+        r.latency(119.0);
+    }, &["frames_dropped", "cpu_taken", "batch_latency"], "detector.batch_size 1 for one camera"),
+    ("camera beside load, drops that it would have alone, too", |r| {
+        load(r, 4, 3.6, 0.4);
+        r.waits(&[("batch", 0.01, 0.0), ("infer", 0.95, 0.6)]);
+        r.run["dropped"] = json!(250);
+    }, &["frames_dropped", "cpu_taken", "network_on_full_cpu"], "more workers do not help"),
+    ("file at the pace of a camera beside load", |r| {
+        load(r, 4, 3.5, 0.5);
+        r.waits(&[("video_decode", 0.6, 0.05), ("scale", 0.3, 0.03)]);
+        r.run["sources"] = json!([{"name": "file", "live": true, "detected": 250, "late": 60}]);
+    }, &["frames_late", "cpu_taken"], "since other programs took the CPU"),
     ("six cameras on full cores", |r| { r.sources = 6; load(r, 4, 0.0, 4.0); }, &["cpu_full"], "this program used 4.00 of 4 cores"),
     ("six cameras, drops on full cores", |r| { r.sources = 6; load(r, 4, 0.0, 3.95); r.run["dropped"] = json!(90); }, &["frames_dropped", "cpu_full"],
         "more threads or workers do not help"),
@@ -323,6 +386,17 @@ const FILES: &[(&str, Change, &[&str], &str)] = &[
     ("file, slow decoder", |r| r.set(&[("batch", 0.6), ("infer", 0.3), ("enqueue", 0.0), ("video_decode", 0.93)]), &["video_decode_limit"], "decoder_threads"),
     ("file, decoder with time left", |r| r.set(&[("batch", 0.6), ("infer", 0.3), ("enqueue", 0.0), ("video_decode", 0.7)]), &["nearest_limit"],
         "video_decode took 70 % of its threads' time"),
+    ("file beside load, its images wait for a core", |r| {
+        load(r, 4, 3.5, 0.5);
+        r.set(&[("batch", 0.6), ("infer", 0.3), ("enqueue", 0.0), ("video_decode", 0.05)]);
+        r.waits(&[("scale", 0.5, 0.05)]);
+    }, &["cpu_taken"], "not measurable on this machine now"),
+    ("file beside load, slow decoder", |r| {
+        load(r, 4, 3.5, 0.5);
+        r.set(&[("batch", 0.6), ("infer", 0.3), ("enqueue", 0.0)]);
+        r.waits(&[("video_decode", 0.9, 0.2)]);
+    }, &["cpu_taken", "video_decode_limit"], "decoder_threads"),
+    ("file of three images", |r| r.run["frames"] = json!(3), &["too_short"], "--frames"),
     ("file, slow scaling", |r| r.set(&[("batch", 0.6), ("infer", 0.3), ("enqueue", 0.0), ("scale", 0.88)]), &["scale_limit"], "sources[].scaling"),
     ("file, slow tensor", |r| r.set(&[("infer", 0.1), ("tensor", 0.85)]), &["tensor_limit"], "normalizing"),
     ("file, slow boxes", |r| r.set(&[("infer", 0.1), ("decode", 0.85)]), &["decode_limit"], "detector.score_threshold"),

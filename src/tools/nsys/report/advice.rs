@@ -13,6 +13,7 @@ use super::metrics::CaptureMetrics;
 use super::table::Table;
 
 use self::conditions::CONDITIONS;
+pub(super) use self::limits::BOTTLENECK;
 use self::limits::{LIMITS, StageLimit};
 use self::losses::{LOSSES, OutputLoss};
 
@@ -131,7 +132,9 @@ pub(crate) fn advise(metrics: &CaptureMetrics) -> Vec<Finding> {
         })
     });
     let mut findings: Vec<Finding> = findings.collect();
-    if !metrics.run.loses() && findings.iter().all(|finding| finding.stage.is_none()) {
+    // A cause that is known better comes first under the same name.
+    findings.dedup_by_key(|finding| finding.rule);
+    if !losses::limits(metrics) && findings.iter().all(|finding| finding.stage.is_none()) {
         findings.extend(limits::nearest(metrics));
     }
     findings.extend(detector_shares::finding(metrics));

@@ -63,6 +63,10 @@ pub(crate) struct CaptureMetrics {
     pub core_wait: Option<CoreWait>,
     /// Shares of the detectors' time in a benchmark, 0 to 1, the largest first; empty where there is a timeline.
     pub detector_shares: Vec<(Stage, f64)>,
+    /// Cores that this program needs to keep up with its cameras, where other programs took them so that it did not.
+    pub cores_needed: Option<f64>,
+    /// Whether the threads of sources would have time left if other programs did not take the CPU.
+    pub sources_have_time: bool,
     /// Whether these detectors ran on a GPU.
     pub timed_on_gpu: bool,
     /// What the run states of the machine, of latency, and of its outputs.
@@ -204,14 +208,18 @@ impl CaptureMetrics {
     }
 }
 
+/// Whether each thread runs a stage that fits.
+fn threads_with(capture: &Capture, fits: fn(Stage) -> bool) -> Vec<bool> {
+    let mut runs = vec![false; capture.threads.len()];
+    for range in &capture.ranges {
+        runs[usize::from(range.thread)] |= capture.stage(range).is_some_and(fits);
+    }
+    runs
+}
+
 /// Threads that receive images: those that run stages of sources, and GStreamer's own, which run no stage at all.
 fn source_threads(capture: &Capture) -> Vec<bool> {
-    let mut detects = vec![false; capture.threads.len()];
-    for range in &capture.ranges {
-        if let Some(stage) = capture.stage(range) {
-            detects[usize::from(range.thread)] |= !stage.is_of_source();
-        }
-    }
+    let detects = threads_with(capture, |stage| !stage.is_of_source());
     // A capture without stages is not of jetwatch: the tasks of its threads are unknown.
     let is_ours = capture.is_ours();
     detects.iter().map(|detects| is_ours && !detects).collect()
@@ -241,10 +249,7 @@ fn launching(context: &AnalysisContext<'_>) -> f64 {
     let Some(infer) = context.critical_path.stage(Stage::Infer) else {
         return 0.0;
     };
-    let mut infers = vec![false; capture.threads.len()];
-    for range in &capture.ranges {
-        infers[usize::from(range.thread)] |= capture.stage(range) == Some(Stage::Infer);
-    }
+    let infers = threads_with(capture, |stage| stage == Stage::Infer);
     let launches =
         capture.names_that(|name| name.starts_with("cudaLaunch") || name.starts_with("cuLaunch"));
     let is_launch = |call: &&Call| launches[call.name as usize] && infers[usize::from(call.thread)];

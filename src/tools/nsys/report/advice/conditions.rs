@@ -34,13 +34,24 @@ fn core_waits(found: &Occupancy) -> String {
 /// Rules about the machine.
 #[rustfmt::skip]
 pub(super) const CONDITIONS: &[Rule] = &[
+    rule("too_short", &[], "measure more frames (--frames, --duration)", "",
+        Cause::Found("the run is too short to say which stage limits it", |metrics| {
+            let run = &metrics.run;
+            run.is_short().then(|| format!("{} frames were measured, in {:.2} s", run.frames, run.duration_s))
+        })),
     rule("cpu_taken", &[],
         "stop them, or keep them off these cores (CPUAffinity, CPUQuota or Nice of their units), and measure again; until then compare the CPU time of a frame",
         "",
         Cause::Found("other programs take the CPU: frames/s and times are not those of this program alone", |metrics| {
             let found = metrics.run.occupancy.as_ref().filter(|found| found.is_disturbed())?;
             let (others, idle) = (found.describe_others(), found.idle_cores());
-            Some(format!("{others}, this one {:.2} cores; {idle:.2} were idle{}", found.own_cores, core_waits(found)))
+            let is_unknown = metrics.limit.is_none() && metrics.span_ns > 0 && !metrics.run.is_short();
+            let more = match metrics.cores_needed {
+                Some(needed) => format!("; alone, it would keep up: all its frames need {needed:.2} of {} cores", found.allowed_cores),
+                None if is_unknown => "; which stage limits is not measurable on this machine now".to_owned(),
+                None => String::new(),
+            };
+            Some(format!("{others}, this one {:.2} cores; {idle:.2} were idle{}{more}", found.own_cores, core_waits(found)))
         })),
     rule("cpu_quota", &[], "raise CPUQuota of the unit, or the limit of the container; more workers do not help", "",
         Cause::Found("the CPU quota of the control group holds this program back", |metrics| {

@@ -4,7 +4,7 @@
 use jetwatch_telemetry::Stage;
 
 use super::rules::{DECODE_ADVICE, DECODE_KEYS, DLA_ADVICE, DLA_KEYS, TENSOR_ADVICE, TENSOR_KEYS};
-use super::{Finding, percent, split};
+use super::{Finding, losses, percent, split};
 use crate::report::metrics::CaptureMetrics;
 
 /// Name of the finding.
@@ -29,6 +29,12 @@ fn advice(stage: Stage, metrics: &CaptureMetrics) -> Option<[&'static str; 3]> {
             "run it on a GPU, use a smaller or INT8 model, or another number of workers (--sweep detector.workers=1,2)",
             "detector.backend detector.precision detector.model detector.workers",
         ],
+        // What they wait for is slow, or an output is.
+        Stage::Batch if is_limited(metrics) => [
+            "waiting for frames is",
+            "the detectors could take more; what is said above comes first",
+            "",
+        ],
         Stage::Batch => [
             "waiting for frames is",
             "the detectors could take more: make the sources faster, add sources, or wait shorter for full batches",
@@ -38,6 +44,12 @@ fn advice(stage: Stage, metrics: &CaptureMetrics) -> Option<[&'static str; 3]> {
         Stage::Decode => ["decoding outputs to boxes is", DECODE_ADVICE, DECODE_KEYS],
         _ => return None,
     })
+}
+
+/// Whether something limits the run before the detectors, or behind them, so that more frames would not help.
+fn is_limited(metrics: &CaptureMetrics) -> bool {
+    let limit = metrics.limit.map(|limit| limit.stage);
+    losses::limits(metrics) || limit.is_some_and(|limit| limit != Stage::Input)
 }
 
 /// The largest share and the keys to change; `None` where the shares are unknown.

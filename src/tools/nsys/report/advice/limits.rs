@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules about the stage that limits the pipeline, where no rule with a cause of its own applies, and the finding without any rule.
 
+use std::iter;
+
 use jetwatch_telemetry::Stage;
 
 use super::conditions::full_cpu;
-use super::{Cause, Finding, Rule, percent, rule, split};
+use super::{Cause, Finding, Rule, losses, percent, rule, split};
 use crate::report::critical_path::InputKind;
 use crate::report::metrics::{CaptureMetrics, UnitLoads};
 
 /// Share of its threads' time from which a stage is the limit.
-pub(super) const BOTTLENECK: f64 = 0.8;
+pub(in crate::report) const BOTTLENECK: f64 = 0.8;
 
 /// What helps secondary networks that are too slow, and its keys.
 pub(super) const SECONDARY_ADVICE: &str =
@@ -115,15 +117,21 @@ fn waits_for_frames(metrics: &CaptureMetrics) -> String {
 pub(super) const LIMITS: &[Rule] = &[
     limit("waits_for_sources", StageLimit {
             // What is lost is the limit then, or that the cores are full.
-            applies: |metrics| metrics.input != InputKind::File && !metrics.run.loses() && !metrics.run.drops_frames() && metrics.run.late() == 0 && full_cpu(metrics).is_none(),
-            more: Some(|metrics| match metrics.run.describe_latency() {
-                none if none.is_empty() => waits_for_frames(metrics),
-                latency => format!("{}; {latency}", waits_for_frames(metrics)),
+            applies: |metrics| metrics.input != InputKind::File && !losses::limits(metrics) && metrics.run.lost_sources().is_empty() && !metrics.run.drops_frames() && metrics.run.late() == 0 && full_cpu(metrics).is_none(),
+            more: Some(|metrics| {
+                let left_out: u64 = metrics.run.sources.iter().map(|source| source.above_max_fps).sum();
+                let latency = metrics.run.describe_latency();
+                let more = [
+                    (left_out > 0).then(|| format!("max_fps left out {left_out} frames")),
+                    (!latency.is_empty()).then_some(latency),
+                ];
+                let all: Vec<String> = iter::once(waits_for_frames(metrics)).chain(more.into_iter().flatten()).collect();
+                all.join("; ")
             }),
             ..StageLimit::new(Stage::Input, "batcher waits for sources: the detectors could take more")
         },
         "no stage is too slow: add sources, raise their frame rate, or use a better model",
-        "sources detector.model"),
+        "sources sources[].max_fps detector.model"),
     limit("reading_limit", StageLimit {
             applies: |metrics| metrics.input == InputKind::File,
             ..StageLimit::new(Stage::Input, "reading the files is the limit: the elements before the decoder bring no more images")
@@ -168,14 +176,21 @@ pub(super) fn nearest(metrics: &CaptureMetrics) -> Option<Finding> {
     let stage = limit.stage.name();
     // Frames come at the pace of cameras, so that the wait for them limits nothing.
     let is_camera = limit.stage == Stage::Input && metrics.input != InputKind::File;
-    let (text, evidence, advice, keys) = match is_camera && metrics.run.drops_frames() {
-        true => (
+    let drops = metrics.run.drops_frames();
+    let (text, evidence, advice, keys) = match is_camera {
+        true if drops => (
             "no stage is at its limit; frames that come at the same moment may have caused the drops".to_owned(),
             waits_for_frames(metrics),
             "give the detectors less to do",
             "detector.interval detector.model detector.precision sources[].max_fps",
         ),
-        false => (
+        false if drops => (
+            format!("{stage} is nearest to its limit, and at it for a part of the time: then frames are dropped"),
+            numbers(metrics)?,
+            "give this stage less to do, or keep other programs from its cores",
+            keys(limit.stage),
+        ),
+        _ => (
             format!("no stage is at its limit; {stage} is nearest to it"),
             numbers(metrics)?,
             "nothing has to be changed; with more sources or frames, this stage would be the first to be too slow",
@@ -193,21 +208,16 @@ pub(super) fn nearest(metrics: &CaptureMetrics) -> Option<Finding> {
 }
 
 /// Keys that change the time of a stage.
+#[rustfmt::skip]
 const fn keys(stage: Stage) -> &'static str {
     match stage {
         Stage::Input => "sources[].uri",
-        Stage::VideoDecode | Stage::VideoDecodeStay => {
-            "sources[].decoder sources[].decoder_threads"
-        }
+        Stage::VideoDecode | Stage::VideoDecodeStay => "sources[].decoder sources[].decoder_threads",
         Stage::Scale | Stage::ScaleStay => "sources[].scaling sources[].max_fps",
         Stage::Source | Stage::Enqueue => "sources[].uri",
         Stage::Batch => "detector.batch_timeout_ms detector.batch_size",
         Stage::Tensor => "detector.backend detector.workers",
-        Stage::Infer
-        | Stage::GpuCopyIn
-        | Stage::GpuTensor
-        | Stage::GpuNetwork
-        | Stage::GpuCopyOut => "detector.model detector.precision detector.workers",
+        Stage::Infer | Stage::GpuCopyIn | Stage::GpuTensor | Stage::GpuNetwork | Stage::GpuCopyOut => "detector.model detector.precision detector.workers",
         Stage::Decode => "detector.score_threshold detector.classes",
         Stage::SendResults | Stage::Track => "tracker",
         Stage::Publish => "publish.update_interval_ms publish.detections",

@@ -13,10 +13,27 @@ const BEHIND: f64 = 0.1;
 /// Fewer waiting messages say nothing.
 const MIN_WAITING: u64 = 20;
 
-/// An output, by the names of its threads, and what is said where it loses something.
+/// Share of the time at work below which an output is not too slow: what it is given is refused, or its receiver is away.
+const SELDOM_AT_WORK: f64 = 0.5;
+
+/// An output, by the names of its threads, and what is said where it loses something, or falls behind.
 pub(super) struct OutputLoss {
     threads: &'static [&'static str],
+    /// Whether it is said of an output that is too slow, or of one that is refused; `None`: of both.
+    slow: Option<bool>,
     text: &'static str,
+}
+
+/// Whether what an output is given waits longer and longer.
+fn is_behind(output: &OutputReport) -> bool {
+    let limit = (output.accepted as f64 * BEHIND).max(MIN_WAITING as f64);
+    output.queued as f64 > limit
+}
+
+/// Whether an output loses something, or falls behind.
+pub(super) fn limits(metrics: &CaptureMetrics) -> bool {
+    let mut outputs = metrics.run.outputs.iter();
+    metrics.run.loses() || outputs.any(is_behind)
 }
 
 impl OutputLoss {
@@ -28,27 +45,24 @@ impl OutputLoss {
             self.threads.contains(&thread)
         };
         let own = || run.outputs.iter().filter(is_own);
-        let is_behind = |output: &&OutputReport| {
-            let limit = (output.accepted as f64 * BEHIND).max(MIN_WAITING as f64);
-            output.queued as f64 > limit
-        };
         let lost = own().filter(|output| output.lost > 0);
-        let (found, text) = match lost.max_by_key(|output| output.lost) {
-            Some(output) => (output, self.text.to_owned()),
-            None => {
-                let behind = own().filter(is_behind).max_by_key(|output| output.queued)?;
-                let text = format!(
-                    "{} falls behind: what it is given waits longer and longer",
-                    behind.name
-                );
-                (behind, text)
-            }
+        let lost = lost.max_by_key(|output| output.lost);
+        let behind = own().filter(|output| is_behind(output));
+        let found = lost.or_else(|| behind.max_by_key(|output| output.queued))?;
+        let busy = found.busy_ms / (run.duration_s.max(1e-3) * 1e3);
+        let is_slow = busy >= SELDOM_AT_WORK;
+        let text = match found.lost > 0 || self.slow == Some(false) {
+            _ if self.slow.is_some_and(|slow| slow != is_slow) => return None,
+            true => self.text.to_owned(),
+            false => format!(
+                "{} falls behind: what it is given waits longer and longer",
+                found.name
+            ),
         };
         let of_all = match found.accepted {
             0 => String::new(),
             all => format!(" of {all}"),
         };
-        let busy = found.busy_ms / (run.duration_s.max(1e-3) * 1e3);
         Some((
             text,
             format!(
@@ -64,15 +78,18 @@ impl OutputLoss {
     }
 }
 
-/// The rule about one output.
+/// The rule about one output that is too slow, refused, or either.
 const fn lost(
     name: &'static str,
     threads: &'static [&'static str],
-    text: &'static str,
-    advice: &'static str,
-    keys: &'static str,
+    slow: Option<bool>,
+    [text, advice, keys]: [&'static str; 3],
 ) -> Rule {
-    let cause = Cause::Lost(OutputLoss { threads, text });
+    let cause = Cause::Lost(OutputLoss {
+        threads,
+        slow,
+        text,
+    });
     rule(name, &[], advice, keys, cause)
 }
 
@@ -82,33 +99,64 @@ const MQTT: &[&str] = &[
     thread_names::MQTT_STATES,
     thread_names::MQTT_FRIGATE,
     thread_names::MQTT_DEEPSTREAM,
-    thread_names::SPOOL,
 ];
 
 /// Rules about losses: outputs, frames, crops.
 #[rustfmt::skip]
 pub(super) const LOSSES: &[Rule] = &[
-    lost("messages_lost", MQTT, "messages are lost on the way to the MQTT broker",
-        "the broker or the network to it is too slow, or away: see its log and `jetwatch doctor`; let a spool keep messages meanwhile, and publish less often",
-        "publish.mqtt.spool publish.mqtt.queue_messages publish.update_interval_ms publish.detections"),
-    lost("lines_lost", &[thread_names::JSON_LINES], "JSON lines are lost: their reader or their disk is too slow",
-        "read the pipe faster, write to a faster disk, or publish less often",
-        "publish.json_lines.path publish.update_interval_ms publish.detections"),
-    lost("webhook_events_lost", &[thread_names::WEBHOOK], "events for a webhook are lost: its endpoint is too slow, or refuses them",
-        "make the endpoint answer faster, choose fewer events for it, or keep them longer in its spool",
-        "publish.webhooks[].events publish.webhooks[].timeout_s publish.webhooks[].spool"),
-    lost("recorded_frames_lost", &[thread_names::RECORD], "frames are missing in the recording: drawing and encoding are too slow",
-        "record fewer sources, make the images smaller at the camera, or encode in hardware",
-        "sources sources[].uri").in_hardware("record fewer sources, or make the images smaller at the camera"),
-    lost("clip_images_lost", &[thread_names::MEDIA], "images are missing in clips: the disk is too slow",
-        "write to a faster disk, or record fewer sources",
-        "record.folder record.clips record.continuous"),
-    lost("snapshots_left_out", &[thread_names::SNAPSHOT], "better pictures of tracks are left out: encoding them is too slow",
-        "make the pictures smaller or less fine, or take pictures of fewer sources and labels",
-        "record.snapshots.max_width record.snapshots.quality record.snapshots.labels sources[].snapshots"),
-    lost("page_pictures_left_out", &[thread_names::WEB_PICTURES], "pictures of the page are left out: drawing and encoding them is too slow",
-        "give the page smaller pictures, or fewer of them a second",
-        "web.preview.max_width web.preview.max_fps"),
+    lost("messages_lost", &[thread_names::SPOOL], None, ["messages are lost: the spool is full, or its disk is",
+        "see in the log why messages wait in it; give it more space (max_bytes, max_age) on a disk that has it, and publish less often", "publish.mqtt.spool publish.update_interval_ms publish.detections"]),
+    lost("messages_lost", MQTT, Some(true), ["messages are lost on the way to the MQTT broker: it, or the network to it, is too slow",
+        "see the log of the broker and `jetwatch doctor`; let a spool keep messages meanwhile, and publish less often", "publish.mqtt.spool publish.mqtt.queue_messages publish.update_interval_ms publish.detections"]),
+    lost("messages_lost", MQTT, Some(false), ["messages are lost, or wait: the MQTT broker is away, or refuses them",
+        "see its answers in the log, and `jetwatch doctor`; let a spool keep messages meanwhile", "publish.mqtt.broker publish.mqtt.user publish.mqtt.spool publish.mqtt.queue_messages"]),
+    lost("lines_lost", &[thread_names::JSON_LINES], Some(true), ["JSON lines are lost: their reader or their disk is too slow",
+        "read the pipe faster, write to a faster disk, or publish less often", "publish.json_lines.path publish.update_interval_ms publish.detections"]),
+    lost("lines_lost", &[thread_names::JSON_LINES], Some(false), ["JSON lines are lost, or wait: writing them fails",
+        "free space on the disk, or start the reader again; the log has the error", "publish.json_lines.path"]),
+    lost("webhook_events_lost", &[thread_names::WEBHOOK], Some(true), ["events for a webhook are lost: its endpoint is too slow",
+        "make the endpoint answer faster, choose fewer events for it, or keep them longer in its spool", "publish.webhooks[].events publish.webhooks[].timeout_s publish.webhooks[].spool"]),
+    lost("webhook_events_lost", &[thread_names::WEBHOOK], Some(false), ["events for a webhook are lost, or wait: its endpoint is away, or refuses them",
+        "see its answers in the log, and correct the endpoint or url, headers and secret here", "publish.webhooks[].url publish.webhooks[].headers publish.webhooks[].secret_file"]),
+    lost("recorded_frames_lost", &[thread_names::RECORD], Some(true), ["frames are missing in the recording: drawing and encoding are too slow",
+        "record fewer sources, make the images smaller at the camera, or encode in hardware", "sources sources[].uri"]).in_hardware("record fewer sources, or make the images smaller at the camera"),
+    lost("recorded_frames_lost", &[thread_names::RECORD], Some(false), ["frames are missing in the recording: it has failed, or frames came in bursts",
+        "see the log, and whether the disk has space", "sources"]),
+    lost("clip_images_lost", &[thread_names::MEDIA], Some(true), ["images are missing in clips: the disk is too slow",
+        "write to a faster disk, or record fewer sources", "record.folder record.clips record.continuous"]),
+    lost("clip_images_lost", &[thread_names::MEDIA], Some(false), ["images are missing in clips: they could not be written, or a file is read faster than it plays",
+        "see the log; free space, or change record.retention; play files with playback_fps", "record.folder record.retention sources[].playback_fps"]),
+    lost("snapshots_left_out", &[thread_names::SNAPSHOT], Some(true), ["better pictures of tracks are left out: encoding them is too slow",
+        "make the pictures smaller or less fine, or take pictures of fewer sources and labels", "record.snapshots.max_width record.snapshots.quality record.snapshots.labels sources[].snapshots"]),
+    lost("snapshots_left_out", &[thread_names::SNAPSHOT], Some(false), ["pictures of tracks are not kept: they cannot be written",
+        "free space, or change record.retention; the log has the error", "record.folder record.retention"]),
+    lost("page_pictures_left_out", &[thread_names::WEB_PICTURES], None, ["pictures of the page are left out: drawing and encoding them is too slow",
+        "give the page smaller pictures, or fewer of them a second", "web.preview.max_width web.preview.max_fps"]),
+    rule("source_lost", &[Stage::Input],
+        "see the log, which says why; a network that loses packets needs transport: tcp, a lower bit rate, or another cable",
+        "sources[].uri sources[].stall_timeout_ms sources[].reconnect_max_wait_ms",
+        Cause::Varies(|metrics| {
+            let (worst, others) = metrics.run.lost_sources().split_first().map(|(worst, others)| (*worst, others.len()))?;
+            let (frames, times) = (worst.frames.max(worst.detected), worst.reconnects);
+            let text = match frames {
+                0 => "a source could not be opened",
+                _ if times > 0 => "a source was away: its frames are missing",
+                _ => "images of a source are lost on the way",
+            };
+            let plural = if times == 1 { "" } else { "s" };
+            let again = match times {
+                0 => String::new(),
+                times => format!("was opened again {times} time{plural}, and "),
+            };
+            let mut evidence = format!("{} {again}gave {frames} frames in the whole run", worst.name);
+            if worst.behind_loss > 0 {
+                evidence += &format!("; {} images could not be decoded, since something before them was lost", worst.behind_loss);
+            }
+            if others > 0 {
+                evidence += &format!("; other sources with losses: {others}");
+            }
+            Some((text.to_owned(), evidence))
+        })),
     rule("frames_dropped", &[],
         "the limiting stage says why; where it cannot be faster, skip frames evenly instead", "detector.interval sources[].max_fps",
         Cause::Found("frames of live sources are dropped: the pipeline does not keep up", |metrics| {
@@ -116,12 +164,19 @@ pub(super) const LOSSES: &[Rule] = &[
             let most = run.sources.iter().max_by_key(|source| source.dropped);
             run.drops_frames().then(|| {
                 let all = run.frames + run.dropped;
-                let most = most.filter(|source| source.dropped > 0);
+                let most = most.filter(|source| source.dropped > 0 && run.sources.len() > 1);
                 let most = most.map_or_else(String::new, |source| {
-                    format!(", most of them from {} ({})", source.name, source.dropped)
+                    // The counts of sources hold the warm-up.
+                    format!(", most of them from {} ({})", source.name, source.dropped.min(run.dropped))
                 });
                 format!("newer frames replaced {} of {all} ({}){most}", run.dropped, percent(run.dropped as f64 / all as f64))
             })
+        })),
+    rule("frames_late", &[Stage::Input], "keep other programs from its cores, and measure again: decoding has time left", "",
+        Cause::Varies(|metrics| {
+            let late = Some(metrics.run.late()).filter(|late| *late > 0 && metrics.sources_have_time)?;
+            let text = format!("{late} frames could not be given in time, since other programs took the CPU");
+            Some((text, "a file that is played at a pace was behind it".to_owned()))
         })),
     rule("frames_late", &[Stage::Input], "decode in hardware, give the decoder more threads, or play the file more slowly",
         "sources[].decoder sources[].decoder_threads sources[].playback_fps",

@@ -258,7 +258,8 @@ const BATCH_LATENCY: Rule = rule("batch_latency", &[Stage::Batch, Stage::Input],
         let sources = run.sources.len();
         let is_live = sources > 0 && run.sources.iter().all(|source| source.live);
         let wait = run.latency.as_ref()?.part("wait")?;
-        let is_too_large = is_live && run.batch_size > together.max(1) && !run.drops_frames();
+        let is_too_large = is_live && run.batch_size > together.max(1)
+            && (!run.drops_frames() || metrics.cores_needed.is_some());
         let rates = match together < sources as u64 {
             true => format!("; in the time of a frame of the fastest source, all of them have {together}"),
             false => String::new(),
@@ -295,7 +296,8 @@ fn network_share(metrics: &CaptureMetrics) -> String {
 /// Whether a detector is the limit, as far as is known.
 fn is_detector_limit(metrics: &CaptureMetrics) -> bool {
     let limit = metrics.limit.map(|limit| limit.stage);
-    limit.is_none_or(|limit| DETECTOR_STAGES.contains(&limit))
+    let is_known = metrics.cores_needed.is_none() && !metrics.run.is_short();
+    is_known && limit.is_none_or(|limit| DETECTOR_STAGES.contains(&limit))
 }
 
 /// The finding that a stage of the detectors other than the network takes much of their time, or most of the critical path.

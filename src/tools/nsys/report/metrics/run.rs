@@ -3,7 +3,10 @@
 
 use serde_json::Value;
 
-use super::{CaptureMetrics, Limit, Rendering, RunNotes, SecondaryBatches, UnitLoads};
+use super::{
+    CaptureMetrics, Limit, NetworkNotes, Rendering, RunNotes, SecondaryBatches, UnitLoads,
+};
+use crate::report::advice::BOTTLENECK;
 use crate::report::critical_path::InputKind;
 use crate::report::stages::{DETECTOR_STAGES, Group, SOURCE_STAGES, TRACK_STAGES, limit_beside};
 use jetwatch_telemetry::Stage;
@@ -43,18 +46,18 @@ impl CaptureMetrics {
         }
         let source_ms = run_ms * sources as f64;
         let at_work = |stage| total(stage) / source_ms;
-        let of_source = [
-            Stage::VideoDecode,
-            Stage::Scale,
-            Stage::Source,
-            Stage::Enqueue,
-        ];
-        let of_source: f64 = of_source.map(at_work).iter().sum();
-        let share = |stage| match Group::of(stage) {
-            _ if stage == Stage::Input => (1.0 - of_source).max(0.0),
-            Group::Source => at_work(stage),
-            Group::Track => total(stage) / run_ms,
-            Group::Detector | Group::Asynchronous => total(stage) / (run_ms * workers as f64),
+        let cpu = |stage| notes.of_stage(stage, |found| found.cpu_ms.unwrap_or(found.total_ms));
+        let [_, work @ ..] = SOURCE_STAGES;
+        let of_source = work.map(at_work).iter().sum::<f64>() + at_work(Stage::Enqueue);
+        // Ranges that began in the warm-up count as a whole, so that those of a short run may sum up to more than its length.
+        let share = |stage| {
+            let share = match Group::of(stage) {
+                _ if stage == Stage::Input => (1.0 - of_source).max(0.0),
+                Group::Source => at_work(stage),
+                Group::Track => total(stage) / run_ms,
+                Group::Detector | Group::Asynchronous => total(stage) / (run_ms * workers as f64),
+            };
+            share.min(1.0)
         };
         self.span_ns = (run_ms * 1e6) as i64;
         self.shares = Stage::ALL.map(share);
@@ -69,10 +72,23 @@ impl CaptureMetrics {
             count(Stage::VideoDecodeStay) > 0.0 && total(Stage::VideoDecode) <= 0.0;
         let live = notes.sources.iter().filter(|source| source.live).count();
         self.input = InputKind::new(live, sources - live, sources);
-        let longest = |stages: &[Stage]| {
-            let stages = stages.iter().copied();
-            stages.max_by(|a, b| share(*a).total_cmp(&share(*b)))
+        let is_camera = self.input == InputKind::Camera;
+        // While other programs take the CPU, times are longer than the work in them.
+        let work_of = |stage| match notes.is_disturbed() && stage != Stage::Input {
+            true => share(stage).min(cpu(stage) / source_ms),
+            false => share(stage),
         };
+        let has_time = work.map(work_of).iter().sum::<f64>() < BOTTLENECK;
+        self.sources_have_time = notes.is_disturbed() && has_time;
+        let network_cpu = cpu(Stage::Infer) / (run_ms * workers as f64);
+        let is_on_cpu = self.gpu_busy.is_none() && !notes.is_on_dla() && !notes.is_scripted();
+        let needed = notes.cores_needed(network_cpu);
+        self.cores_needed = needed.filter(|_| is_camera && is_on_cpu);
+        let largest = |stages: &[Stage], of: &dyn Fn(Stage) -> f64| {
+            let stages = stages.iter().copied();
+            stages.max_by(|a, b| of(*a).total_cmp(&of(*b)))
+        };
+        let longest = |stages: &[Stage]| largest(stages, &share);
         let waits_for_track = share(Stage::SendResults) > share(Stage::Batch).max(BUSY_DETECTORS)
             && share(Stage::Track) + share(Stage::Publish) > share(Stage::SendResults);
         let limit = if waits_for_track {
@@ -80,25 +96,35 @@ impl CaptureMetrics {
         } else if (!drops(&notes) || share(Stage::Batch) > IDLE_DETECTORS)
             && share(Stage::Batch) > share(Stage::Enqueue).max(BUSY_DETECTORS)
         {
+            let by_work = largest(&SOURCE_STAGES, &work_of);
             match longest(&SOURCE_STAGES) {
+                // A camera sets its own pace: its thread waits for images as long as it has time left.
+                _ if is_camera && has_time => Some(Stage::Input),
                 Some(Stage::Input) if self.input.waits_for_decoder(self.decodes_in_hardware) => {
                     Some(Stage::VideoDecode)
                 }
+                // A free machine would show whether the file is slow, or the work on its images.
+                Some(stage) if share(stage) < BOTTLENECK && by_work != Some(stage) => None,
                 limit => limit,
             }
         } else {
-            longest(&DETECTOR_STAGES)
+            longest(&DETECTOR_STAGES).filter(|_| self.cores_needed.is_none())
         };
         let is_behind = notes.secondary.iter().any(|network| {
             let ms = |ms: Option<f64>| ms.unwrap_or(0.0);
             network.dropped_crops > 0.0 || ms(network.wait_ms) > 2.0 * ms(network.infer_ms)
         });
-        let of_thread = |stage| match stage {
-            Stage::Secondary if !is_behind => 0.0,
-            _ if Group::of(stage) == Group::Asynchronous => total(stage) / run_ms,
+        let of_thread = |stage| match Group::of(stage) {
+            Group::Asynchronous => (total(stage) / run_ms).min(1.0),
             _ => share(stage),
         };
-        let beside = limit_beside(limit, of_thread);
+        let with_queues = |stage| match stage {
+            // Its queue was full, whatever the batch that is not done yet has taken.
+            Stage::Secondary if notes.secondary.iter().any(NetworkNotes::drops) => 1.0,
+            Stage::Secondary if !is_behind => 0.0,
+            _ => of_thread(stage),
+        };
+        let beside = limit_beside(limit, with_queues);
         let limit = match beside {
             Some(stages) => longest(stages).map(|stage| {
                 let all: f64 = stages.iter().map(|stage| of_thread(*stage)).sum();
@@ -106,7 +132,7 @@ impl CaptureMetrics {
             }),
             None => limit.map(|stage| (stage, share(stage))),
         };
-        let path = None;
+        let (path, limit) = (None, limit.filter(|_| !notes.is_short()));
         self.limit = limit.map(|(stage, share)| Limit { stage, share, path });
     }
 }

@@ -2,6 +2,8 @@
 //! What a run states beside the times of its stages: who used the CPU, how late frames were, and what each output lost. It is in the
 //! statistics of `jetwatch run`, which `benchmark.json` holds as `run`, and which `jetwatch profile` writes next to a profile.
 
+use std::cmp::Reverse;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -10,6 +12,12 @@ use jetwatch_telemetry::{LatencyReport, OutputReport, Stage};
 
 /// Share of the frames, or of the crops, from which drops are reported.
 const NOTICEABLE: f64 = 0.005;
+
+/// Frames below which a run is too short for a verdict on its stages.
+const MIN_FRAMES: u64 = 20;
+
+/// Share of the cores, or of a thread's time, that work may need so that it certainly fits.
+const ENOUGH: f64 = 0.8;
 
 /// The statistics of a run, as far as the rules need them. Those of earlier versions lack some.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -52,9 +60,13 @@ pub(crate) struct RecordingNotes {
 pub(crate) struct SourceNotes {
     pub name: String,
     pub live: bool,
+    pub frames: u64,
     pub detected: u64,
     pub dropped: u64,
     pub late: u64,
+    pub above_max_fps: u64,
+    pub behind_loss: u64,
+    pub reconnects: u64,
 }
 
 /// One secondary network: of a run, or its mean over the runs of a series.
@@ -142,6 +154,40 @@ impl RunNotes {
     /// Whether an output lost something.
     pub(crate) fn loses(&self) -> bool {
         self.outputs.iter().any(|output| output.lost > 0)
+    }
+
+    /// The live sources that were opened again, or whose images were lost on the way, the worst first.
+    pub(crate) fn lost_sources(&self) -> Vec<&SourceNotes> {
+        let is_lost = |it: &&SourceNotes| {
+            let behind_loss = it.behind_loss as f64;
+            let is_noticeable = behind_loss > (it.frames as f64 + behind_loss) * NOTICEABLE;
+            it.live && (it.reconnects > 0 || is_noticeable)
+        };
+        let mut lost: Vec<&SourceNotes> = self.sources.iter().filter(is_lost).collect();
+        lost.sort_by_key(|it| Reverse((it.reconnects, it.behind_loss)));
+        lost
+    }
+
+    /// Whether it has too few frames for a verdict on its stages.
+    pub(crate) fn is_short(&self) -> bool {
+        (1..MIN_FRAMES).contains(&self.frames)
+    }
+
+    /// Whether other programs took so much of the CPU that times are longer than on a free machine.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        let occupancy = self.occupancy.as_ref();
+        occupancy.is_some_and(Occupancy::is_disturbed)
+    }
+
+    /// Cores that it needs for all its frames, where other programs took them, and frames were dropped although there is room for
+    /// them. `network_cpu` is the CPU time of the network as a share of its threads' time.
+    pub(crate) fn cores_needed(&self, network_cpu: f64) -> Option<f64> {
+        let found = self.occupancy.as_ref()?;
+        let all = (self.frames + self.dropped) as f64 / (self.frames as f64).max(1.0);
+        let (cores, network) = (found.own_cores * all, network_cpu * all);
+        let has_room = cores < ENOUGH * found.allowed_cores as f64 && network < ENOUGH;
+        let is_missing = self.drops_frames() && found.is_disturbed() && !found.is_held_by_quota();
+        (is_missing && has_room).then_some(cores)
     }
 
     /// Whether a script takes the place of the network.
