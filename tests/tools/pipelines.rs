@@ -171,9 +171,9 @@ const CAMERAS: &[(&str, Change, &[&str], &str)] = &[
         r.run["sources"] = json!([{"name": "slow", "live": true, "detected": 30, "dropped": 0}, {"name": "b", "live": true, "detected": 250}]);
     }, CAMERA, "waits for sources"),
     ("camera over RTSP with losses", |r| r.run["sources"] = json!([{"name": "rtsp", "live": true, "frames": 90, "detected": 90, "reconnects": 7}]),
-        &["source_lost"], "rtsp was opened again 7 times, and gave 90 frames"),
+        &["source_lost"], "rtsp gave 90 frames in the whole run; times that it was opened again: 7"),
     ("camera over RTSP that loses packets", |r| r.run["sources"] = json!([{"name": "rtsp", "live": true, "frames": 90, "detected": 90, "behind_loss": 160}]),
-        &["source_lost"], "160 images could not be decoded"),
+        &["source_lost"], "could not be decoded, since something before them was lost: 160"),
     ("camera over RTSP that has lost one packet", |r| r.run["sources"] = json!([{"name": "rtsp", "live": true, "frames": 900, "detected": 900, "behind_loss": 4}]),
         CAMERA, "no stage"),
     ("camera that cannot be opened", |r| {

@@ -217,7 +217,7 @@ impl Trial {
 /// A line about one trial.
 fn describe(trial: &Trial) -> String {
     let verdict = trial.shortfall.as_deref().unwrap_or("no drops");
-    let taken = disturbance(std::iter::once(trial));
+    let taken = Occupancy::most_disturbed(trial.occupancy.iter());
     let taken = taken.map(|taken| format!("; {}", taken.describe_others()));
     let (streams, taken) = (streams(trial.streams), taken.unwrap_or_default());
     format!("{streams}: {verdict}, {:.1} frames/s{taken}", trial.fps)
@@ -230,11 +230,6 @@ const fn fit(count: usize) -> &'static str {
 
 fn streams(count: usize) -> String {
     format!("{count} {}", noun(count as u64, "stream"))
-}
-
-/// Who used the CPU in the trial with the most by other programs, where they disturbed one.
-fn disturbance<'t>(trials: impl Iterator<Item = &'t Trial>) -> Option<&'t Occupancy> {
-    Occupancy::most_disturbed(trials.filter_map(|trial| trial.occupancy.as_ref()))
 }
 
 /// How many streams fit, and what limits more of them; `rate`: frames per second of one stream.
@@ -261,7 +256,8 @@ fn verdict(
 fn answer(fit: &StreamFit, trials: &[Trial], rate: Option<f64>) -> String {
     let of = rate.map_or_else(String::new, |rate| format!(" of {rate:.1} frames/s"));
     let failed = || trials.iter().filter(|trial| !trial.has_kept_up);
-    let taken = disturbance(failed());
+    let taken = failed().filter_map(|trial| trial.occupancy.as_ref());
+    let taken = Occupancy::most_disturbed(taken);
     if fit.streams == 0 {
         return match taken {
             Some(taken) => format!(

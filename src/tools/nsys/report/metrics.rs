@@ -15,7 +15,7 @@ use super::on_demand::CoreWait;
 use super::stages::DETECTOR_STAGES;
 use super::tables::{AnalysisContext, BusyTimes, is_pageable_async, is_sync_copy, kernels};
 
-pub(super) use self::async_stages::{Rendering, SecondaryBatches};
+pub(super) use self::async_stages::Rendering;
 pub(super) use self::run_notes::{NetworkNotes, RunNotes, StageNotes};
 
 /// Numbers of one capture. Shares are 0 to 1.
@@ -58,7 +58,7 @@ pub(crate) struct CaptureMetrics {
     /// The recording, where there was one.
     pub rendering: Option<Rendering>,
     /// Secondary networks that ran, by name.
-    pub secondary: Vec<SecondaryBatches>,
+    pub secondary: Vec<NetworkNotes>,
     /// Waits of the limiting stage's threads for CPU cores; `None` where they are unknown.
     pub core_wait: Option<CoreWait>,
     /// Shares of the detectors' time in a benchmark, 0 to 1, the largest first; empty where there is a timeline.
@@ -94,19 +94,9 @@ pub(crate) struct UnitLoads {
 }
 
 /// Calls in which writing to a file waits for the disk.
+#[rustfmt::skip]
 const DISK_CALLS: [&str; 12] = [
-    "write",
-    "writev",
-    "pwrite",
-    "pwrite64",
-    "pwritev",
-    "fsync",
-    "fdatasync",
-    "sync_file_range",
-    "fwrite",
-    "fflush",
-    "msync",
-    "fallocate",
+    "write", "writev", "pwrite", "pwrite64", "pwritev", "fsync", "fdatasync", "sync_file_range", "fwrite", "fflush", "msync", "fallocate",
 ];
 
 /// Names of publishing threads.
@@ -156,7 +146,7 @@ impl CaptureMetrics {
         };
         evidence.launching = launching(context);
         evidence.rendering = Rendering::from_path(critical_path, capture, span_ns);
-        evidence.secondary = SecondaryBatches::from_capture(capture);
+        evidence.secondary = async_stages::networks(capture);
         evidence.add_launches(context, span_ns);
         evidence
     }

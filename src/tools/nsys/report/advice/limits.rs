@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rules about the stage that limits the pipeline, where no rule with a cause of its own applies, and the finding without any rule.
 
-use std::iter;
-
 use jetwatch_telemetry::Stage;
 
 use super::conditions::full_cpu;
@@ -120,13 +118,10 @@ pub(super) const LIMITS: &[Rule] = &[
             applies: |metrics| metrics.input != InputKind::File && !losses::limits(metrics) && metrics.run.lost_sources().is_empty() && !metrics.run.drops_frames() && metrics.run.late() == 0 && full_cpu(metrics).is_none(),
             more: Some(|metrics| {
                 let left_out: u64 = metrics.run.sources.iter().map(|source| source.above_max_fps).sum();
-                let latency = metrics.run.describe_latency();
-                let more = [
-                    (left_out > 0).then(|| format!("max_fps left out {left_out} frames")),
-                    (!latency.is_empty()).then_some(latency),
-                ];
-                let all: Vec<String> = iter::once(waits_for_frames(metrics)).chain(more.into_iter().flatten()).collect();
-                all.join("; ")
+                let left_out = (left_out > 0).then(|| format!("max_fps left out {left_out} frames"));
+                let latency = Some(metrics.run.describe_latency()).filter(|latency| !latency.is_empty());
+                let all = [Some(waits_for_frames(metrics)), left_out, latency].into_iter().flatten();
+                all.collect::<Vec<String>>().join("; ")
             }),
             ..StageLimit::new(Stage::Input, "batcher waits for sources: the detectors could take more")
         },

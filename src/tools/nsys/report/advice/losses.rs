@@ -136,25 +136,22 @@ pub(super) const LOSSES: &[Rule] = &[
         "see the log, which says why; a network that loses packets needs transport: tcp, a lower bit rate, or another cable",
         "sources[].uri sources[].stall_timeout_ms sources[].reconnect_max_wait_ms",
         Cause::Varies(|metrics| {
-            let (worst, others) = metrics.run.lost_sources().split_first().map(|(worst, others)| (*worst, others.len()))?;
+            let lost = metrics.run.lost_sources();
+            let worst = lost.first()?;
             let (frames, times) = (worst.frames.max(worst.detected), worst.reconnects);
             let text = match frames {
                 0 => "a source could not be opened",
                 _ if times > 0 => "a source was away: its frames are missing",
                 _ => "images of a source are lost on the way",
             };
-            let plural = if times == 1 { "" } else { "s" };
-            let again = match times {
-                0 => String::new(),
-                times => format!("was opened again {times} time{plural}, and "),
-            };
-            let mut evidence = format!("{} {again}gave {frames} frames in the whole run", worst.name);
-            if worst.behind_loss > 0 {
-                evidence += &format!("; {} images could not be decoded, since something before them was lost", worst.behind_loss);
-            }
-            if others > 0 {
-                evidence += &format!("; other sources with losses: {others}");
-            }
+            let counts = [
+                ("times that it was opened again", times),
+                ("images that could not be decoded, since something before them was lost", worst.behind_loss),
+                ("other sources with losses", lost.len() as u64 - 1),
+            ];
+            let counts = counts.iter().filter(|(_, count)| *count > 0);
+            let counts = counts.map(|(what, count)| format!("; {what}: {count}"));
+            let evidence = format!("{} gave {frames} frames in the whole run{}", worst.name, counts.collect::<String>());
             Some((text.to_owned(), evidence))
         })),
     rule("frames_dropped", &[],

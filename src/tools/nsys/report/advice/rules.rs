@@ -5,7 +5,7 @@ use jetwatch_telemetry::Stage;
 
 use super::limits::{self, BOTTLENECK};
 use super::{Cause, Rule, percent, rule};
-use crate::report::metrics::{CaptureMetrics, NetworkNotes, SecondaryBatches};
+use crate::report::metrics::{CaptureMetrics, NetworkNotes};
 use crate::report::stages::DETECTOR_STAGES;
 
 /// Share of the time above which a GPU counts as saturated.
@@ -226,17 +226,20 @@ const SECONDARY: Rule = rule("secondary_waits", &[],
     "set the batch size to the number of objects that arrive together, or reduce the wait",
     "secondary[].batch_size secondary[].batch_timeout_ms",
     Cause::Varies(|metrics| {
-        let fill = |found: &SecondaryBatches| found.crops / found.batch_size.max(1) as f64;
-        let waits = |found: &&SecondaryBatches| {
-            found.batch_size > 1 && fill(found) < MIN_FILL && found.wait_ns >= found.work_ns
-        };
-        let waiting = metrics.secondary.iter().filter(waits);
-        let worst = waiting.min_by(|a, b| fill(a).total_cmp(&fill(b)))?;
+        let waiting = metrics.secondary.iter().filter_map(|it| {
+            let (crops, size) = (it.mean_batch?, it.batch_size?.max(1.0));
+            let (wait, work) = (it.wait_ms?, it.infer_ms?);
+            let is_waiting = size > 1.0 && crops / size < MIN_FILL && wait >= work;
+            is_waiting.then_some((it, crops, size, wait, work))
+        });
+        let (worst, crops, size, wait, work) = waiting.min_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)))?;
+        // The objects of a frame arrive together, unless most of them are known already.
+        let objects = worst.suggested_batch_size.filter(|objects| *objects < size);
         Some((
             format!("the secondary batch of {} waits for objects", worst.name),
             format!(
-                "a batch has {:.1} crops where {} fit, waits {}, and takes {}; a batch_size of {} would be full",
-                worst.crops, worst.batch_size, ms(worst.wait_ns), ms(worst.work_ns), worst.suggested
+                "a batch has {crops:.1} crops where {size} fit, waits {wait:.1} ms, and takes {work:.1} ms; a batch_size of {} would be full",
+                objects.unwrap_or_else(|| crops.round().max(1.0))
             ),
         ))
     }));

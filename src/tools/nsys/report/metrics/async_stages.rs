@@ -22,23 +22,6 @@ pub(crate) struct Rendering {
     pub share: f64,
 }
 
-/// Batches of one secondary network.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct SecondaryBatches {
-    /// The network.
-    pub name: String,
-    /// Mean number of crops in a batch.
-    pub crops: f64,
-    /// Capacity of a batch, in crops.
-    pub batch_size: u64,
-    /// Mean wait for one batch, in ns.
-    pub wait_ns: f64,
-    /// Mean processing time of one batch, in ns.
-    pub work_ns: f64,
-    /// Batch size that would be full.
-    pub suggested: u64,
-}
-
 impl Rendering {
     /// From the stages of a capture; `None` where nothing was drawn.
     pub(super) fn from_path(path: &CriticalPath, capture: &Capture, span_ns: i64) -> Option<Self> {
@@ -70,66 +53,45 @@ impl Rendering {
     }
 }
 
-impl SecondaryBatches {
-    /// From the ranges of a capture.
-    pub(super) fn from_capture(capture: &Capture) -> Vec<Self> {
-        // The number of batches, and sums in place of means.
-        let mut networks: BTreeMap<&str, (u64, Self)> = BTreeMap::new();
-        for range in &capture.ranges {
-            let stage = capture.stage(range);
-            if !matches!(stage, Some(Stage::SecondaryWait | Stage::Secondary)) {
-                continue;
-            }
-            let thread = capture.thread(range.thread).name.as_deref();
-            let network = thread_names::secondary_network(thread.unwrap_or_default());
-            let (batches, sums) = networks.entry(network).or_default();
-            if stage == Some(Stage::SecondaryWait) {
-                sums.batch_size = sums.batch_size.max(u64::from(range.payload));
-                sums.wait_ns += range.duration() as f64;
-            } else {
-                *batches += 1;
-                sums.crops += f64::from(range.payload);
-                sums.work_ns += range.duration() as f64;
-            }
-        }
-        let networks = networks.into_iter();
-        let ran = networks.filter(|(_, (batches, _))| *batches > 0);
-        let mean = |(name, (batches, sums)): (&str, (u64, Self))| {
-            let batches = batches as f64;
-            Self {
-                name: name.to_owned(),
-                crops: sums.crops / batches,
-                wait_ns: sums.wait_ns / batches,
-                work_ns: sums.work_ns / batches,
-                suggested: Self::mean_batch(sums.crops / batches),
-                ..sums
-            }
+/// The secondary networks of a capture that ran, by name: means over their batches.
+pub(super) fn networks(capture: &Capture) -> Vec<NetworkNotes> {
+    // Sums in place of means: crops, waits and work in ms, and the capacity of a batch.
+    let mut networks: BTreeMap<&str, (u64, [f64; 4])> = BTreeMap::new();
+    for range in &capture.ranges {
+        let is_wait = match capture.stage(range) {
+            Some(Stage::SecondaryWait) => true,
+            Some(Stage::Secondary) => false,
+            _ => continue,
         };
-        ran.map(mean).collect()
+        let thread = capture.thread(range.thread).name.as_deref();
+        let network = thread_names::secondary_network(thread.unwrap_or_default());
+        let (batches, [crops, wait, work, size]) = networks.entry(network).or_default();
+        let (ms, payload) = (range.duration() as f64 / MS, f64::from(range.payload));
+        if is_wait {
+            *size = size.max(payload);
+            *wait += ms;
+        } else {
+            *batches += 1;
+            *crops += payload;
+            *work += ms;
+        }
     }
-
-    /// A network of a run; `None` where it never ran, or where an older run does not state what a batch holds.
-    pub(super) fn from_network(network: &NetworkNotes) -> Option<Self> {
-        let (crops, batch_size) = (network.mean_batch?, network.batch_size? as u64);
-        let objects = network.suggested_batch_size? as u64;
-        (network.batches > 0).then_some(Self {
-            name: network.name.clone(),
-            crops,
-            batch_size,
-            wait_ns: network.wait_ms? * MS,
-            work_ns: network.infer_ms? * MS,
-            // The objects of a frame arrive together, unless most of them are known already.
-            suggested: match objects < batch_size {
-                true => objects,
-                false => Self::mean_batch(crops),
-            },
-        })
-    }
-
-    /// The mean, as a whole number that a batch can have.
-    fn mean_batch(crops: f64) -> u64 {
-        (crops.round() as u64).max(1)
-    }
+    let ran = networks
+        .into_iter()
+        .filter(|(_, (batches, _))| *batches > 0);
+    let mean = |(name, (batches, [crops, wait, work, size])): (&str, (u64, [f64; 4]))| {
+        let mean = |sum: f64| Some(sum / batches as f64);
+        NetworkNotes {
+            name: name.to_owned(),
+            batches,
+            batch_size: Some(size),
+            mean_batch: mean(crops),
+            wait_ms: mean(wait),
+            infer_ms: mean(work),
+            ..NetworkNotes::default()
+        }
+    };
+    ran.map(mean).collect()
 }
 
 #[cfg(test)]
@@ -163,13 +125,15 @@ mod tests {
             share: 0.6,
         };
         assert_eq!(metrics.rendering, Some(wanted));
-        let light = SecondaryBatches {
+        let light = NetworkNotes {
             name: "light".to_owned(),
-            crops: 3.2,
-            batch_size: 16,
-            wait_ns: 10e6,
-            work_ns: 1.5e6,
-            suggested: 5,
+            batches: 10,
+            mean_batch: Some(3.2),
+            batch_size: Some(16.0),
+            wait_ms: Some(10.0),
+            infer_ms: Some(1.5),
+            suggested_batch_size: Some(5.0),
+            ..NetworkNotes::default()
         };
         assert_eq!(metrics.secondary, [light]);
         assert_eq!(

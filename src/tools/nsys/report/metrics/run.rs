@@ -3,9 +3,7 @@
 
 use serde_json::Value;
 
-use super::{
-    CaptureMetrics, Limit, NetworkNotes, Rendering, RunNotes, SecondaryBatches, UnitLoads,
-};
+use super::{CaptureMetrics, Limit, NetworkNotes, Rendering, RunNotes, UnitLoads};
 use crate::report::advice::BOTTLENECK;
 use crate::report::critical_path::InputKind;
 use crate::report::stages::{DETECTOR_STAGES, Group, SOURCE_STAGES, TRACK_STAGES, limit_beside};
@@ -22,11 +20,10 @@ impl CaptureMetrics {
     /// Of the numbers of a run, as `jetwatch bench` writes them below `run` and `meta`.
     pub(crate) fn from_run(run: &Value, meta: &Value) -> Self {
         let notes = RunNotes::new(run, meta);
-        let secondary = notes.secondary.iter();
-        let secondary = secondary.filter_map(SecondaryBatches::from_network);
+        let secondary = notes.secondary.iter().filter(|it| it.batches > 0);
         let mut metrics = Self {
             rendering: Rendering::from_run(&notes),
-            secondary: secondary.collect(),
+            secondary: secondary.cloned().collect(),
             run: notes,
             ..Self::default()
         };
