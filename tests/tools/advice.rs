@@ -209,7 +209,7 @@ impl Model {
             "occupancy": {"seconds": RUN_S, "cores": self.cores as u64, "allowed_cores": self.cores as u64, "own_cores": own, "foreign_cores": 0.0,
                 "stolen_cores": 0.0, "core_wait": 0.0, "programs": []},
             "outputs": [{"name": "mqtt", "items": "messages", "accepted": accepted, "delivered": 0, "lost": (lost * RUN_S) as u64,
-                "queued": 0, "max_queued": 0, "busy_ms": 1.0}],
+                "queued": 0, "max_queued": 0, "busy_ms": (fps * self.messages / self.broker).min(1.0) * RUN_S * 1e3}],
             "secondary": [{"name": "plate", "crops": fps * self.crops * RUN_S, "dropped_crops": crops_dropped * RUN_S, "mean_wait_ms": 99.0,
                 "mean_infer_ms": self.crop}]});
         if self.live {

@@ -319,7 +319,8 @@ fn on_cpu(metrics: &CaptureMetrics, stage: Stage, why: &str) -> Option<(String, 
 /// The share of its thread's time that a stage of the tracking thread takes, where it is the limit.
 fn track_share(metrics: &CaptureMetrics, stage: Stage) -> Option<String> {
     let share = metrics.shares[stage as usize];
-    let is_limit = limits::evidence(metrics, &[stage]).is_some() || share >= BOTTLENECK;
+    let is_full = share >= BOTTLENECK && !metrics.run.is_short();
+    let is_limit = is_full || limits::evidence(metrics, &[stage]).is_some();
     is_limit.then(|| percent(share))
 }
 

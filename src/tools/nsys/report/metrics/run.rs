@@ -96,11 +96,11 @@ impl CaptureMetrics {
             let by_work = largest(&SOURCE_STAGES, &work_of);
             match longest(&SOURCE_STAGES) {
                 // A camera sets its own pace: its thread waits for images as long as it has time left.
-                _ if is_camera && has_time => Some(Stage::Input),
+                _ if is_camera && has_time && !notes.is_disturbed() => Some(Stage::Input),
                 Some(Stage::Input) if self.input.waits_for_decoder(self.decodes_in_hardware) => {
                     Some(Stage::VideoDecode)
                 }
-                // A free machine would show whether the file is slow, or the work on its images.
+                // A free machine would show whether images come slowly, or the work on them is slow.
                 Some(stage) if share(stage) < BOTTLENECK && by_work != Some(stage) => None,
                 limit => limit,
             }

@@ -16,6 +16,9 @@ const NOTICEABLE: f64 = 0.005;
 /// Frames below which a run is too short for a verdict on its stages.
 const MIN_FRAMES: u64 = 20;
 
+/// The same of its length, in seconds, where other programs take the CPU: a thread may be off its core for 50 ms.
+const MIN_DISTURBED_S: f64 = 1.0;
+
 /// Share of the cores, or of a thread's time, that work may need so that it certainly fits.
 const ENOUGH: f64 = 0.8;
 
@@ -168,9 +171,10 @@ impl RunNotes {
         lost
     }
 
-    /// Whether it has too few frames for a verdict on its stages.
+    /// Whether it has too few frames for a verdict on its stages, or one wait for a core may be a large part of it.
     pub(crate) fn is_short(&self) -> bool {
-        (1..MIN_FRAMES).contains(&self.frames)
+        let is_brief = self.duration_s < MIN_DISTURBED_S && self.is_disturbed();
+        (1..MIN_FRAMES).contains(&self.frames) || is_brief && self.frames > 0
     }
 
     /// Whether other programs took so much of the CPU that times are longer than on a free machine.
