@@ -108,15 +108,20 @@ impl Graph {
 
     /// The bytes of a file with this graph.
     pub fn bytes(self) -> Vec<u8> {
-        self.bytes_by("", &[])
+        self.bytes_by(13, "", &[])
     }
 
-    /// The same with the program that wrote it and what it noted.
-    pub fn bytes_by(mut self, producer: &str, metadata: &[(&str, String)]) -> Vec<u8> {
+    /// The same with this operator set, the program that wrote it and what it noted.
+    pub fn bytes_by(
+        mut self,
+        operators: u64,
+        producer: &str,
+        metadata: &[(&str, String)],
+    ) -> Vec<u8> {
         self.0.text(2, "tiny");
         let mut opset = Message::default();
         opset.text(1, "");
-        opset.number(2, 13);
+        opset.number(2, operators);
         let mut model = Message::default();
         model.number(1, 7);
         model.text(2, producer);

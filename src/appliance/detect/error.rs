@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::engines::EngineError;
 use super::model::ModelError;
-use super::ort_library::RuntimeError;
+use super::ort_library::{self, RuntimeError};
 use jetwatch_nvidia::cuda::CudaError;
 use jetwatch_nvidia::session::SessionError;
 use jetwatch_nvidia::surface::SurfaceError;
@@ -59,9 +59,10 @@ pub enum DetectError {
         count: usize,
     },
     #[error(
-        "{} cannot load {}: {reason}; the network may be damaged, or need a newer ONNX Runtime",
+        "{} cannot load {}: {}",
         library.display(),
-        path.display()
+        path.display(),
+        ort_library::why_refused(reason)
     )]
     Load {
         path: PathBuf,

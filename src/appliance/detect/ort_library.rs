@@ -232,6 +232,49 @@ fn load_error_text(error: &ort::LoadDynamicError) -> String {
     }
 }
 
+/// Words of the library about types of numbers.
+const TYPES: [&str; 3] = [
+    "Type Error",
+    "Could not find an implementation",
+    "Unsupported tensor data type",
+];
+
+/// What the library's text about a network that it cannot load means, and what to do.
+pub(crate) fn why_refused(text: &str) -> String {
+    let number_after = |words: &str| -> Option<&str> {
+        let (_, rest) = text.split_once(words)?;
+        let end = rest.find(|letter: char| !letter.is_ascii_digit());
+        Some(&rest[..end.unwrap_or(rest.len())])
+    };
+    let [opset, max_opset] = ["Opset ", "is till opset "].map(number_after);
+    let [version, max_version] =
+        ["model IR version: ", "max supported IR version: "].map(number_after);
+    if let (Some(opset), Some(max)) = (opset, max_opset) {
+        format!(
+            "the network has operator set {opset}, and this library reads at most {max}: export it with opset_version=17"
+        )
+    } else if let (Some(version), Some(max)) = (version, max_version) {
+        format!(
+            "the network has version {version} of the file format, and this library reads at most {max}: save it with an older `onnx` \
+             package, or set its ir_version to {max}"
+        )
+    } else if let Some((_, rest)) = text.split_once("Fatal error: ")
+        && let Some((operator, _)) = rest.split_once(" is not a registered")
+    {
+        format!(
+            "the network has the operator {operator}, which this library lacks: export it without, and without pre- and \
+             post-processing if these were built in"
+        )
+    } else if TYPES.iter().any(|words| text.contains(words)) {
+        format!(
+            "the network has numbers of types that do not fit or that this library does not compute, as after conversions to 4, 8 or \
+             16 bits: give it with 32-bit floats ({text})"
+        )
+    } else {
+        format!("{text}; the network may be damaged, or need a newer ONNX Runtime")
+    }
+}
+
 /// Forwards log lines of the library to our log.
 fn bridge_log(level: LogLevel, category: &str, _id: &str, location: &str, message: &str) {
     let level = match level {

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::decoders::{DecodeDiagnostics, Mismatch};
 use super::layouts::LayoutKind;
 use super::model::ModelSpec;
-use super::{Candidate, ClassFilter, DetectError};
+use super::{Candidate, ClassFilter, DetectError, graph};
 use jetwatch_pixels::{CHANNELS, Slot, TensorFormat};
 use jetwatch_types::{PIXEL_BYTES, Size};
 
@@ -70,7 +70,12 @@ pub(super) fn check_network(
     }
     let mut candidates = Vec::new();
     let decoded = decode(&ClassFilter::new(&spec.labels, &[])?, &mut candidates)?;
-    match check(&candidates, &decoded, spec.input.size) {
+    let has_scores = candidates.iter().any(|candidate| candidate.score > 0.0);
+    let coarse = match has_scores && decoded.first_beyond_one.is_none() {
+        true => None,
+        false => coarse_output(spec, path),
+    };
+    match coarse.or_else(|| check(&candidates, &decoded, spec.input.size)) {
         Some((found, mismatch)) => Err(DetectError::Tensor {
             path: path.to_owned(),
             tensor: format!("output `{}`", spec.output.tensors[mismatch.tensor]),
@@ -80,6 +85,25 @@ pub(super) fn check_network(
         }),
         None => Ok(()),
     }
+}
+
+/// What is wrong with the only output, where it is quantized so that its scores are lost.
+fn coarse_output(spec: &ModelSpec, path: &Path) -> Option<(String, Mismatch)> {
+    let [name] = spec.output.tensors.as_slice() else {
+        return None;
+    };
+    let network = graph::read(path).ok()?;
+    let mut outputs = network.outputs.iter();
+    outputs.find(|output| output.name == *name && output.is_coarse)?;
+    let mismatch = Mismatch {
+        tensor: 0,
+        expected: "boxes and scores with a scale each".to_owned(),
+        advice: "quantize the network again without the operators that join and scale its boxes, such as with nodes_to_exclude of \
+                 onnxruntime, or with models/quantize.py"
+            .to_owned(),
+    };
+    let found = "boxes and scores that were quantized with one scale, so that no scores between 0 and 1 are left";
+    Some((found.to_owned(), mismatch))
 }
 
 /// What is wrong with `candidates`, which are all boxes of an image, whatever their score, for an input of `size`; `None`

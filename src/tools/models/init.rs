@@ -78,7 +78,7 @@ pub fn create_folder(options: &InitOptions<'_>, trial: Option<Trial<'_>>) -> Res
         None => &network,
     };
     let bytes = converted.as_ref().map(|(bytes, _)| bytes.as_slice());
-    let (network, size, is_run) = complete(options, network, bytes, &mut notes);
+    let (network, size, is_run) = complete(options, network, bytes, &mut notes)?;
     let labels = options.labels.map(read_labels).transpose()?;
     let drafts = ModelYamlTemplate::candidates(
         &network,
@@ -339,12 +339,15 @@ fn convert(
 
 /// The network with the lengths of its axes as far as one run shows them, its input size, and whether ONNX Runtime runs it.
 /// `bytes` are those of the converted file.
+///
+/// # Errors
+/// ONNX Runtime refuses the network, and not because of operators of TensorRT.
 fn complete(
     options: &InitOptions<'_>,
     network: &Network,
     bytes: Option<&[u8]>,
     notes: &mut Vec<String>,
-) -> (Network, Option<Size>, bool) {
+) -> Result<(Network, Option<Size>, bool)> {
     let known = options.size.or_else(|| input_size(network));
     let sizes: Vec<Size> = match known {
         Some(size) => vec![size],
@@ -355,13 +358,16 @@ fn complete(
         let mut complete = network.clone();
         match probe::probe(options.file, bytes, network, size) {
             Ok(found) => found.complete(&mut complete),
+            Err(error @ DetectError::Load { .. }) if !graph::has_plugins(network) => {
+                return Err(error.into());
+            }
             Err(error) => {
                 first_error.get_or_insert(error);
                 continue;
             }
         }
         if known.is_some() {
-            return (complete, known, true);
+            return Ok((complete, known, true));
         }
         // Of classifiers no size is usual.
         let guess = infer_layout(&complete, Some(size));
@@ -369,14 +375,14 @@ fn complete(
             notes.push(format!(
                 "The network takes images of any size: {size} is used. Give another with --size."
             ));
-            return (complete, Some(size), true);
+            return Ok((complete, Some(size), true));
         }
     }
     notes.extend(first_error.map(|error| match error.is_absence() {
         true => "ONNX Runtime was not found, so the network was not tried; `jetwatch check` does it on the device.".to_owned(),
         false => format!("The network was not tried: {error}"),
     }));
-    (network.clone(), options.size, false)
+    Ok((network.clone(), options.size, false))
 }
 
 /// Writes the files and returns the paths of those that did not exist before.

@@ -27,6 +27,7 @@ fn tensor(name: &str, element: Element, axes: &[i64]) -> Tensor {
         element: Some(element),
         axes: Some(axes.iter().map(axis).collect()),
         made_by: None,
+        is_coarse: false,
         convolutions: Vec::new(),
         takes: None,
         has_corners: None,

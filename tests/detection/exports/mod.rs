@@ -73,6 +73,7 @@ tables! {
     finished::queries_are_read,
     refused::other_tasks_are_refused,
     refused::networks_without_boxes_are_refused,
+    refused::what_cannot_give_scores_is_refused,
     refused::what_is_not_in_the_file_is_asked_for,
 }
 

@@ -146,6 +146,7 @@ impl Grids {
             classes,
             graph: Graph::default(),
             outputs: Vec::new(),
+            opset: 13,
             producer: "pytorch",
             metadata: Vec::new(),
         }
@@ -214,6 +215,8 @@ pub(super) struct Net {
     graph: Graph,
     /// Name, type and axes.
     outputs: Vec<(String, u64, String)>,
+    /// Version of the operator set.
+    pub(super) opset: u64,
     producer: &'static str,
     metadata: Vec<(&'static str, String)>,
 }
@@ -466,6 +469,7 @@ impl Net {
         for (name, element, axes) in &self.outputs {
             self.graph.output_of(name, *element, axes);
         }
-        self.graph.bytes_by(self.producer, &self.metadata)
+        self.graph
+            .bytes_by(self.opset, self.producer, &self.metadata)
     }
 }

@@ -11,6 +11,19 @@ fn vector(net: Net, operator: &str) -> Net {
         .and(&format!("vector = {operator} features\n> vector 1 C"))
 }
 
+/// Maps of boxes, objects and scores.
+const CUT_YOLOX: [&str; 9] = [
+    "box8 1 4 24 32",
+    "box16 1 4 12 16",
+    "box32 1 4 6 8",
+    "object8 1 1 24 32",
+    "object16 1 1 12 16",
+    "object32 1 1 6 8",
+    "score8 1 3 24 32",
+    "score16 1 3 12 16",
+    "score32 1 3 6 8",
+];
+
 /// The class of each pixel.
 fn pixels(net: Net) -> Net {
     net.and(
@@ -85,10 +98,32 @@ pub(super) fn networks_without_boxes_are_refused() -> Vec<Export> {
         row("YOLOX by MMYOLO 0.6, model only", mmyolo_yolox(P5.net(3)), Refuses(&["--model-only"])),
         row("Keras YOLOv3 by tf2onnx", zeros(&["conv2d_59 1 6 8 24", "conv2d_67 1 12 16 24", "conv2d_75 1 24 32 24"]), Refuses(&["--outputs-as-nchw"])),
         row("FOMO of Edge Impulse", P5.net(3).and("logits = ConstantOfShape [1,24,32,4]\ny = Softmax logits axis=3\n> y 1 24 32 4"), Refuses(&["FOMO"])),
+        row("FCOS by LibreYOLO 1.6", zeros(&["output 1 1003 8"]).note("model_family", "fcos"), Refuses(&["number of its grid"])),
+        row("YOLOX, cut", zeros(&CUT_YOLOX).weight("head.obj_preds.0.weight"), Refuses(&["are apart"])),
+        row("DAMO-YOLO before its decoding", zeros(&["cls 1 1008 3", "reg 1 1008 68"]), Refuses(&["DAMO-YOLO"])),
         row("KerasCV's YOLOV8Detector", zeros(&["boxes 1 1008 64", "classes 1 1008 3"]), Refuses(&["KerasCV"])),
         row("boxes and scores in planes", zeros(&["boxes 1 4 1008", "scores 1 3 1008"]), Refuses(&["in one tensor"])),
         row("YOLOv2", zeros(&["grid 1 125 6 8"]), Refuses(&["YOLOv2"])),
         row("indices of NonMaxSuppression", indices, Refuses(&["NonMaxSuppression"])),
+    ];
+    rows
+}
+
+pub(super) fn what_cannot_give_scores_is_refused() -> Vec<Export> {
+    let of = |behind: &str| ultralytics(P5.net(3), behind);
+    let mut newest = of(PLANES);
+    newest.opset = 99;
+    let extended = "drawn = DrawBoundingBoxes planes\n> drawn 1 4+C N";
+    let brain_floats =
+        "half = Cast planes to=16\nodd = Sigmoid half\nfloats = Cast odd to=1\n> floats 1 4+C N";
+    let one_scale =
+        "bytes = QuantizeLinear planes (2)\nfloats = DequantizeLinear bytes (2)\n> floats 1 4+C N";
+    #[rustfmt::skip]
+    let rows = vec![
+        row("operator set 99", newest, Refuses(&["operator set 99", "at most", "opset_version=17"])),
+        row("operators of onnxruntime-extensions", of(extended), Refuses(&["DrawBoundingBoxes", "lacks", "post-processing"])),
+        row("modelopt with 16-bit brain floats", of(brain_floats), Refuses(&["types", "32-bit floats"])),
+        row("YOLOv8 by quantize_static of ONNX Runtime", of(one_scale), Refuses(&["one scale", "nodes_to_exclude"])),
     ];
     rows
 }

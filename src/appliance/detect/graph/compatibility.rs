@@ -65,16 +65,6 @@ impl Diagnostic {
     }
 }
 
-/// Operators of TensorRT's plug-ins, which its own parser knows and ONNX Runtime does not.
-const TENSORRT_PLUGINS: [&str; 6] = [
-    "EfficientNMS_TRT",
-    "BatchedNMS_TRT",
-    "BatchedNMSDynamic_TRT",
-    "NMS_TRT",
-    "GridAnchor_TRT",
-    "YoloLayer_TRT",
-];
-
 /// Domains of operators that every ONNX Runtime knows besides ONNX's own.
 const RUNTIME_DOMAINS: [&str; 2] = ["com.microsoft", "ai.onnx.ml"];
 
@@ -172,8 +162,14 @@ fn operators(network: &Network, found: &mut Vec<Diagnostic>) {
     }
 }
 
+/// Operators of TensorRT's plug-ins, which its own parser knows and ONNX Runtime does not.
 fn is_plugin(operator: &Operator) -> bool {
-    operator.name.ends_with("_TRT") || TENSORRT_PLUGINS.contains(&operator.name.as_str())
+    operator.name.ends_with("_TRT")
+}
+
+/// Whether the network has operators of TensorRT, so that ONNX Runtime cannot load it.
+pub fn has_plugins(network: &Network) -> bool {
+    network.operators.iter().any(is_plugin)
 }
 
 /// Where an operator stands, for a message.

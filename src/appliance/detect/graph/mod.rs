@@ -21,7 +21,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 pub use batch::{has_open_batch, with_batch};
-pub use compatibility::{Diagnostic, Severity, check, incompatibility};
+pub use compatibility::{Diagnostic, Severity, check, has_plugins, incompatibility};
 pub use convert::{Converted, with_usual_ends};
 pub use external_data::{ExternalTensor, embed, external_tensors};
 pub use protobuf::Malformed;

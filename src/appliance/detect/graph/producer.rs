@@ -74,6 +74,15 @@ impl<'g, 'a> Producers<'g, 'a> {
         )
     }
 
+    /// Distance of the numbers that `output` can have, where its last operator makes them from integers with one scale.
+    pub(super) fn step(&self, output: &str) -> Option<f64> {
+        let is_passed =
+            |operator: &str| SHAPING.contains(&operator) && operator != "DequantizeLinear";
+        let node = self.behind(output, is_passed)?;
+        let scale = self.weights.get(node.input(1))?.few_values()?;
+        (node.operator == "DequantizeLinear").then(|| scale[0])
+    }
+
     /// The convolutions in which `output` ends, in the order in which it joins them; empty where it ends in something else.
     pub(super) fn convolutions(&self, output: &str) -> Vec<Convolution> {
         let is_passed =

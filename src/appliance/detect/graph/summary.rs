@@ -57,6 +57,9 @@ pub struct Opset {
     pub version: i64,
 }
 
+/// Distance of numbers above which they are no scores.
+const MAX_SCORE_STEP: f64 = 0.1;
+
 /// An input or output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Tensor {
@@ -72,6 +75,9 @@ pub struct Tensor {
     /// Of an output: the convolutions in which it ends, joined along the channels in this order; empty where it ends in something else.
     #[serde(skip)]
     pub convolutions: Vec<Convolution>,
+    /// Of an output: whether it is quantized in steps between which no scores are left, as those of boxes in pixels.
+    #[serde(skip)]
+    pub is_coarse: bool,
     /// Of an input: which pixels it takes, where the network itself normalizes them.
     #[serde(skip)]
     pub takes: Option<PixelRange>,
@@ -291,6 +297,9 @@ pub(super) fn summarize(
             .iter()
             .map(|port| Tensor {
                 made_by: producers.operator(port.name).map(str::to_owned),
+                is_coarse: producers
+                    .step(port.name)
+                    .is_some_and(|step| step > MAX_SCORE_STEP),
                 convolutions: producers.convolutions(port.name),
                 ..tensor(port)
             })
@@ -345,6 +354,7 @@ fn tensor(port: &onnx_proto::ValueInfo<'_>) -> Tensor {
             .as_ref()
             .map(|axes| axes.iter().map(axis).collect()),
         made_by: None,
+        is_coarse: false,
         convolutions: Vec::new(),
         takes: None,
         has_corners: None,

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use super::keys::{TensorForm, Tensors, optional_per_grid, per_grid};
 use super::recognize::{self, Certainty, FOUR, Output, Outputs, Recognized, THREE};
+use super::yolox::YOLOX_WEIGHT;
 use super::{CENTERED, DETECTOR, Layout, OutputLayout, Preprocessing};
 use crate::decoders::candidates::{CandidateCollector, is_valid};
 use crate::decoders::grids::Grid;
@@ -100,8 +101,8 @@ fn at_strides(outputs: &Outputs<'_>, strides: &[u32]) -> Option<Recognized> {
             .iter()
             .zip(strides)
             .all(|(output, stride)| outputs.channels_at(output, *stride) == Some(classes));
-    // Logits are other networks'.
-    if !fits || scores[0].made_by == Some("Conv") {
+    // Logits are other networks'; YOLOX's sizes are powers.
+    if !fits || scores[0].made_by == Some("Conv") || outputs.has_weight(YOLOX_WEIGHT) {
         return None;
     }
     let reason = format!(

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Networks that jetwatch does not run, by their inputs and outputs: for the reason of a refusal. Pure.
 
-use super::recognize::{Output, Outputs, Pair, image_input};
+use super::recognize::{Output, Outputs, Pair, THREE, image_input};
+use super::yolox::YOLOX_WEIGHT;
 use crate::graph::Network;
 use jetwatch_types::Size;
 
@@ -23,11 +24,13 @@ const CENTERS: &str = "the boxes that have a tensor of their own are centers and
                        one tensor";
 const JOINED: &str = "these maps join scores, boxes and the certainty of an object in an order of their own, as MMYOLO's YOLOX with --model-only: \
                       export it without --model-only";
+const LEVELS: &str = "each row has the number of its grid between the box and its scores, as LibreYOLO's FCOS: export another network";
+const APART: &str = "the maps of boxes, objects and scores are apart, as those of a YOLOX that was cut for an accelerator: export the whole network";
 const CHANNELS_LAST: &str = "these maps have their channels last, as of Keras and TensorFlow: convert the network with --outputs-as-nchw and the names of the \
                              outputs by tf2onnx";
 const SHARES: &str = "this map has shares of classes and no boxes, as of Edge Impulse's FOMO, which finds centers only: train a network with boxes, \
                       such as YOLO or SSD";
-const BINS: &str = "these boxes are distributions of all cells before their decoding, as of KerasCV's YOLOV8Detector: export the network with its boxes \
+const BINS: &str = "these boxes are distributions of all cells before their decoding, as of KerasCV's YOLOV8Detector or DAMO-YOLO: export the network with its boxes \
                     decoded";
 const PLANES: &str = "boxes and scores have a tensor each with a column for each box: export both in one tensor, or with a row for each box";
 const YOLOV2: &str =
@@ -90,12 +93,17 @@ pub fn likely_reason(network: &Network, size: Size) -> Option<&'static str> {
     };
     let has_centers = |pair: &Pair<'_>| pair.boxes.has_corners == Some(false);
     let first = outputs.list.first();
-    if first.is_some_and(|map| map.joined_channels().len() > 2) {
+    if outputs.family() == "fcos" {
+        Some(LEVELS)
+    } else if outputs.has_weight(YOLOX_WEIGHT) && outputs.list.len() > THREE.len() {
+        Some(APART)
+    } else if first.is_some_and(|map| map.joined_channels().len() > 2) {
         Some(JOINED)
     } else if all().all(has_last) {
         let is_share = first.is_some_and(|map| map.made_by == Some("Softmax"));
         Some(if is_share { SHARES } else { CHANNELS_LAST })
-    } else if all().any(|axes| matches!(axes, [Some(_), Some(64)])) && outputs.list.len() == 2 {
+    } else if all().any(|axes| matches!(axes, [Some(_), Some(64 | 68)])) && outputs.list.len() == 2
+    {
         Some(BINS)
     } else if all().any(|axes| matches!(axes, [Some(4), Some(_)])) && outputs.list.len() == 2 {
         Some(PLANES)

@@ -26,12 +26,13 @@ pub(super) const HEADS: [&[u32]; 6] = [&THREE, &FINE, &FOUR, &TINY, &[4, 8, 16],
 pub(super) const MAX_OBJECTS: u64 = 1000;
 
 /// Operators of non-maximum suppression.
-const SUPPRESSION: [&str; 5] = [
+const SUPPRESSION: [&str; 6] = [
     "NonMaxSuppression",
     "EfficientNMS_TRT",
     "BatchedNMS_TRT",
     "BatchedNMSDynamic_TRT",
     "NMS_TRT",
+    "NMSDynamic_TRT",
 ];
 
 /// Parts of the names of outputs that are no boxes: of training, of features, and of masks.

@@ -46,6 +46,9 @@ pub const YOLOX: Layout = Layout {
     ..DETECTOR
 };
 
+/// Part of the names of weights for the certainty of an object.
+pub(super) const YOLOX_WEIGHT: &str = "obj_preds";
+
 /// Networks that decode their boxes have the same rows.
 fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
     let cells = outputs.cells(&THREE);

@@ -10,7 +10,7 @@ use super::super::recognize::{
 };
 use super::super::ssd::SSD;
 use super::super::yolo_nas::{DAMO, RTMDET_ORIGIN, RTMDET_WEIGHT};
-use super::super::yolox::YOLOX;
+use super::super::yolox::{YOLOX, YOLOX_WEIGHT};
 use super::super::{CENTERED, IMAGENET, Preprocessing, RAW, UNIT, nms_plugin};
 use super::keys::{CLASS, CORNERS, IGNORED, PADDLE, SCORE, ULTRALYTICS, YOLOV7};
 use super::{BOXES, CLASSES, COUNT, SCORES};
@@ -181,7 +181,7 @@ const DETECTRON2: Family = Family {
 const BY_WEIGHTS: [(&str, (&str, Preprocessing)); 7] = [
     (RTMDET_WEIGHT, RTMDET_ORIGIN),
     ("multi_level_conv_obj", YOLOX_ORIGIN),
-    ("obj_preds", ("YOLOX", YOLOX.input)),
+    (YOLOX_WEIGHT, ("YOLOX", YOLOX.input)),
     ("gfl_cls", DAMO),
     BACKBONES[0],
     BACKBONES[1],
@@ -416,7 +416,9 @@ fn parts_with(
     if scores.is_none() && !has_scores || classes.is_none() && !is_behind {
         return None;
     }
-    let is_tensorflow = is_named(boxes, &["detection_boxes"]);
+    // NVIDIA's TAO has TensorFlow's names.
+    let is_tensorflow =
+        is_named(boxes, &["detection_boxes"]) && !outputs.has_operator(&["EfficientNMS_TRT"]);
     let is_lite = is_named(boxes, &["tflite_detection"])
         || outputs.has_operator(&["TFLite_Detection_PostProcess"]);
     let is_plugin = |classes| nms_plugin::recognize(outputs, classes).is_some();
@@ -576,7 +578,7 @@ fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
         6 if is_rtdetr => RTDETR_ROWS,
         6 if rows == Some(100) && !has_names => EFFDET_ROWS,
         6 => ULTRALYTICS_ROWS,
-        7 if outputs.has_operator(&["NMS_TRT"]) => SSD_ROWS,
+        7 if outputs.has_operator(&["NMS_TRT", "NMSDynamic_TRT"]) => SSD_ROWS,
         7 if is_behind && is_named(output, &["flat"]) => YOLO_NAS_ROWS,
         7 if is_behind && output.axes.len() == 2 => EFFICIENTDET_ROWS,
         7 if is_behind => YOLOV7_ROWS,
