@@ -246,6 +246,10 @@ pub(crate) fn why_refused(text: &str) -> String {
         let end = rest.find(|letter: char| !letter.is_ascii_digit());
         Some(&rest[..end.unwrap_or(rest.len())])
     };
+    let between = |before: &str, behind: &str| {
+        let (_, rest) = text.split_once(before)?;
+        Some(rest.split_once(behind)?.0)
+    };
     let [opset, max_opset] = ["Opset ", "is till opset "].map(number_after);
     let [version, max_version] =
         ["model IR version: ", "max supported IR version: "].map(number_after);
@@ -258,8 +262,8 @@ pub(crate) fn why_refused(text: &str) -> String {
             "the network has version {version} of the file format, and this library reads at most {max}: save it with an older `onnx` \
              package, or set its ir_version to {max}"
         )
-    } else if let Some((_, rest)) = text.split_once("Fatal error: ")
-        && let Some((operator, _)) = rest.split_once(" is not a registered")
+    } else if let Some(operator) = between("Fatal error: ", " is not a registered")
+        .or_else(|| between("No Op registered for ", " with"))
     {
         format!(
             "the network has the operator {operator}, which this library lacks: export it without, and without pre- and \

@@ -29,6 +29,7 @@ pub(in super::super) fn network(outputs: Shapes<'_>, operators: &[&str], names: 
         };
         Tensor {
             convolutions: Vec::new(),
+            is_coarse: false,
             takes: None,
             has_corners: None,
             is_whole: false,
