@@ -9,6 +9,9 @@ const CENTERED: &str = "rgb 0..1 center";
 const STRETCHED: &str = "rgb 0..1 stretch";
 const IMAGENET: &str = "rgb -2.1..2.2 stretch";
 
+const TAO_SSD: &str =
+    "NMS NMS_1 = TRT::NMSDynamic_TRT corners scores\n> NMS 1 1 100 7\n> NMS_1@6 1 1 1 1";
+
 fn paddle() -> Net {
     P5.net_of(3, "image 1 3 192 256")
         .by("PaddlePaddle")
@@ -87,6 +90,8 @@ pub(super) fn four_tensors_with_a_count_are_read() -> Vec<Export> {
     #[rustfmt::skip]
     let rows = vec![
         row("YOLOv6, YOLOv7 and DAMO-YOLO, end2end for TensorRT", corners(P5.net(3).named(), Edges::Pixels, plugin), Drafts("efficient_nms")),
+        row("EfficientDet of TAO", corners(P5.net(3).named(), Edges::Pixels, &plugin.replace("det_boxes", "detection_boxes")), Drafts("efficient_nms")),
+        row("SSD of TAO", corners(P5.net(3).named(), Edges::Normalized, TAO_SSD), Drafts("finished")),
         row("EfficientNMS by another operator", counted(count32, ints), Reads("efficient_nms", CENTERED)),
         row("BatchedNMS by another operator", counted(count32, floats), Reads("batched_nms", CENTERED)),
         row("YOLO-NAS, predictions of a batch", counted(count64, longs), Reads("finished", "")),
