@@ -27,6 +27,9 @@ use super::retention::{Limits, RemovalReason};
 /// changed it.
 pub type Observer = Box<dyn Fn(&Item) + Send + Sync>;
 
+/// Idle connections that are kept for lists.
+const MAX_IDLE_READERS: usize = 2;
+
 /// Removals that are announced at once.
 const MAX_ANNOUNCED: usize = 256;
 
@@ -42,6 +45,8 @@ struct Shared {
     folder: OnceLock<PathBuf>,
     /// `None`: it could not be opened yet.
     index: Mutex<Option<Index>>,
+    /// Idle connections for lists, which do not wait for one another, nor for a change.
+    readers: Mutex<Vec<Index>>,
     /// Objects that are not written yet. Locked before the index.
     noted: Mutex<VecDeque<Object>>,
     limits: Limits,
@@ -86,6 +91,7 @@ impl Archive {
                 given: folder.to_owned(),
                 folder: OnceLock::new(),
                 index: Mutex::new(None),
+                readers: Mutex::default(),
                 noted: Mutex::default(),
                 limits,
                 is_full: AtomicBool::new(false),
@@ -287,7 +293,7 @@ impl Archive {
     /// # Errors
     /// The index cannot be read.
     pub fn items(&self, query: &Query) -> Result<Vec<Item>, ArchiveError> {
-        self.with_index(|index| index.list(query))
+        self.read(|index| index.list(query))
     }
 
     /// What is known of a file; also of one that was removed in the last days.
@@ -437,6 +443,27 @@ impl Archive {
         work(index.as_ref().ok_or_else(|| ArchiveError::Closed {
             path: self.folder().to_owned(),
         })?)
+    }
+
+    /// Runs `work`, which only reads, with a connection that no other thread uses meanwhile. In memory there is only the one.
+    pub(crate) fn read<T>(
+        &self,
+        work: impl FnOnce(&Index) -> Result<T, ArchiveError>,
+    ) -> Result<T, ArchiveError> {
+        let idle = self.shared.readers.lock().pop();
+        let reader = match idle {
+            Some(reader) => Some(reader),
+            None => self.with_index(Index::beside)?,
+        };
+        let Some(reader) = reader else {
+            return self.with_index(work);
+        };
+        let done = work(&reader);
+        let mut readers = self.shared.readers.lock();
+        if done.is_ok() && readers.len() < MAX_IDLE_READERS {
+            readers.push(reader);
+        }
+        done
     }
 
     fn notify(&self, item: &Item) {

@@ -16,8 +16,12 @@ use super::retention::RemovalReason;
 /// Name of its file in the folder of the archive.
 pub(crate) const FILE: &str = "index.sqlite";
 
-/// What else belongs to it.
-const COMPANIONS: [&str; 2] = ["-wal", "-shm"];
+/// Its log of changes, and what else belongs to it.
+const LOG: &str = "-wal";
+const COMPANIONS: [&str; 2] = [LOG, "-shm"];
+
+/// Beside it since it was found to be damaged: the next start checks all of it.
+const SUSPECT: &str = ".suspect";
 
 /// Version of the table. Another one is put aside and the index is rebuilt from the folder.
 const VERSION: i64 = 1;
@@ -78,16 +82,27 @@ impl Index {
         Ok(index)
     }
 
+    /// A further connection to the same files; `None` in memory.
+    pub(crate) fn beside(&self) -> Result<Option<Self>, ArchiveError> {
+        match self.max_objects {
+            MAX_IN_MEMORY => Ok(None),
+            _ => Self::open_existing(&self.path, false).map(|(index, _)| Some(index)),
+        }
+    }
+
     /// As [`open`](Self::open), without what is known of objects.
     fn open_files(folder: &Path) -> Result<(Self, Option<PathBuf>), ArchiveError> {
         let path = folder.join(FILE);
         let is_new = !path.exists();
+        // The last connection removes the log of changes at its end. To read all of a large index takes seconds.
+        let [log, suspect] = [LOG, SUSPECT].map(|end| with_end(&path, end));
+        let must_check = log.exists() || std::fs::remove_file(suspect).is_ok();
         let unusable = match Self::open_existing(&path, true) {
             Ok((index, 0)) if is_new => {
                 index.create()?;
                 return Ok((index, None));
             }
-            Ok((index, VERSION)) => match index.is_sound() {
+            Ok((index, VERSION)) => match index.is_sound(must_check) {
                 true => return Ok((index, None)),
                 false => Unusable::Damaged,
             },
@@ -172,12 +187,17 @@ impl Index {
         run().map_err(|source| self.error(source))
     }
 
-    fn is_sound(&self) -> bool {
-        let check = self
-            .connection
-            .query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    /// Whether it has its columns and, where `all`, each page of it is what it should be.
+    fn is_sound(&self, all: bool) -> bool {
+        let check = "PRAGMA quick_check(1)";
+        let check = || self.connection.query_row(check, [], |row| row.get(0));
         let columns = format!("SELECT {COLUMNS}, announced, removed_us FROM items LIMIT 1");
-        check.is_ok_and(|answer| answer == "ok") && self.connection.prepare(&columns).is_ok()
+        (!all || check().is_ok_and(|answer: String| answer == "ok"))
+            && self
+                .connection
+                .query_row(&columns, [], |_| Ok(()))
+                .optional()
+                .is_ok()
     }
 
     pub(crate) fn error(&self, source: rusqlite::Error) -> ArchiveError {
@@ -387,6 +407,9 @@ pub(crate) fn from_micros(micros: i64) -> SystemTime {
 }
 
 fn index_error(path: &Path, source: rusqlite::Error) -> ArchiveError {
+    if is_damaged(&source) {
+        let _ = std::fs::write(with_end(path, SUSPECT), "");
+    }
     let path = path.to_owned();
     match source.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => ArchiveError::Full { path },
@@ -401,6 +424,12 @@ fn is_damaged(error: &rusqlite::Error) -> bool {
     )
 }
 
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
 /// Renames the index at `path` and what belongs to it; returns its new name.
 fn put_aside(path: &Path, why: Unusable) -> Result<PathBuf, ArchiveError> {
     let word = match why {
@@ -408,14 +437,9 @@ fn put_aside(path: &Path, why: Unusable) -> Result<PathBuf, ArchiveError> {
         Unusable::OtherVersion => "other-version",
     };
     let seconds = micros(SystemTime::now()) / 1_000_000;
-    let with = |path: &Path, end: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(end);
-        PathBuf::from(name)
-    };
     let name = |number: u32| match number {
-        0 => with(path, &format!(".{word}-{seconds}")),
-        number => with(path, &format!(".{word}-{seconds}-{number}")),
+        0 => with_end(path, &format!(".{word}-{seconds}")),
+        number => with_end(path, &format!(".{word}-{seconds}-{number}")),
     };
     let aside = (0..)
         .map(name)
@@ -423,9 +447,9 @@ fn put_aside(path: &Path, why: Unusable) -> Result<PathBuf, ArchiveError> {
         .expect("a name is free");
     std::fs::rename(path, &aside).map_err(io_error("rename", path))?;
     for end in COMPANIONS {
-        let companion = with(path, end);
+        let companion = with_end(path, end);
         if companion.exists() {
-            let renamed = std::fs::rename(&companion, with(&aside, end));
+            let renamed = std::fs::rename(&companion, with_end(&aside, end));
             renamed.map_err(io_error("rename", companion))?;
         }
     }

@@ -200,7 +200,7 @@ impl Archive {
     /// The index cannot be used.
     pub fn objects(&self, query: &ObjectQuery) -> Result<Vec<(Object, Vec<Item>)>, ArchiveError> {
         self.write_noted()?;
-        self.with_index(|index| {
+        self.read(|index| {
             let objects = index.objects(query)?;
             let ids: Vec<&str> = objects.iter().map(|object| object.id.as_str()).collect();
             let mut files = index.files_of(&ids)?;
@@ -218,7 +218,7 @@ impl Archive {
     /// The index cannot be used.
     pub fn facets(&self) -> Result<Facets, ArchiveError> {
         self.write_noted()?;
-        self.with_index(|index| {
+        self.read(|index| {
             Ok(Facets {
                 sources: index.values_of("source")?,
                 labels: index.values_of("label")?,
@@ -241,7 +241,7 @@ impl Archive {
         parts: u32,
     ) -> Result<BTreeMap<String, Activity>, ArchiveError> {
         self.write_noted()?;
-        self.with_index(|index| index.activity(micros(from), micros(to), parts.max(1)))
+        self.read(|index| index.activity(micros(from), micros(to), parts.max(1)))
     }
 
     /// Marks objects as seen by a person, or ends that. Returns how many there are of them.

@@ -259,7 +259,7 @@ impl Archive {
     /// The index or the device cannot be read.
     pub fn usage(&self, now: SystemTime) -> Result<Usage, ArchiveError> {
         let space = self.space()?;
-        let mut usage = self.with_index(|index| index.usage(now))?;
+        let mut usage = self.read(|index| index.usage(now))?;
         usage.space = space;
         let room = space.free.saturating_sub(self.limits().min_free(space));
         usage.days_left = usage.bytes_per_day.map(|rate| room as f64 / rate);

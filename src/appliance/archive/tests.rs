@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
@@ -388,9 +388,58 @@ fn what_a_kill_leaves_is_healed() {
     assert_eq!(archive.differences().expect("compared"), []);
 }
 
+fn archive_log(index: &Path) -> PathBuf {
+    index.with_extension("sqlite-wal")
+}
+
+#[test]
+fn index_is_checked_after_a_kill_or_an_error_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (archive, _) = open(folder.path(), Limits::default());
+    add(&archive, MediaKind::Clip, "gate", day(1), 100);
+    let path = archive.folder().join("index.sqlite");
+    assert!(archive_log(&path).exists());
+    assert_eq!(archive.items(&Query::default()).expect("read").len(), 1);
+    drop(archive);
+    // Both connections have ended.
+    assert!(!archive_log(&path).exists());
+    let mark = path.with_extension("sqlite.suspect");
+    let (archive, _) = open(folder.path(), Limits::default());
+    archive
+        .with_index(|index| {
+            let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+            index.error(rusqlite::Error::SqliteFailure(code, None));
+            Ok(())
+        })
+        .expect("open");
+    drop(archive);
+    assert!(mark.exists());
+    drop(open(folder.path(), Limits::default()));
+    assert!(!mark.exists());
+}
+
+/// A list of a long past, and the sum of what was written, keep no picture waiting.
+#[test]
+fn lists_do_not_wait_for_a_change_nor_for_one_another() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (archive, _) = open(folder.path(), Limits::default());
+    add(&archive, MediaKind::Clip, "gate", day(1), 100);
+    let count = || archive.items(&Query::default()).expect("read").len();
+    assert_eq!(count(), 1);
+    archive
+        .with_index(|index| {
+            index.execute("BEGIN IMMEDIATE", [])?;
+            index.execute("UPDATE items SET state = 'removed'", [])?;
+            assert_eq!((count(), archive.usage(day(2))?.sources.len()), (1, 1));
+            index.execute("COMMIT", [])
+        })
+        .expect("changed");
+    assert_eq!(count(), 0);
+}
+
 #[test]
 fn bad_index_is_put_aside_and_rebuilt() {
-    for damage in ["damaged", "other version", "missing"] {
+    for damage in ["damaged", "in a page", "other version", "missing"] {
         let folder = tempfile::tempdir().expect("a folder");
         let (archive, _) = open(folder.path(), Limits::default());
         let item = add(&archive, MediaKind::Clip, "gate", day(1), 100);
@@ -407,6 +456,14 @@ fn bad_index_is_put_aside_and_rebuilt() {
         drop(archive);
         match damage {
             "damaged" => fs::write(&index, [b'x'; 9000]).expect("written"),
+            "in a page" => {
+                let mut bytes = fs::read(&index).expect("read");
+                let last = bytes.len() - 4096;
+                bytes[last..].fill(b'x');
+                fs::write(&index, bytes).expect("written");
+                // As after a kill.
+                fs::write(archive_log(&index), "").expect("written");
+            }
             "missing" => fs::remove_file(&index).expect("removed"),
             _ => {}
         }
