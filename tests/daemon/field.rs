@@ -649,6 +649,7 @@ fn answers_over_http_that_are_no_video_are_told() {
         ("an error in JSON", head("application/json"), vec![b"{\"error\": \"not logged in\"}".to_vec()], "this is text (application/json)"),
         ("an error without a type", "HTTP/1.0 200 OK\r\n\r\n".to_owned(), vec![b"camera busy\n".to_vec()], "this is text (of no kind)"),
         ("an image of another kind", head("image/png"), vec![b"\x89PNG\r\n\x1a\n".to_vec()], "the server sends PNG"),
+        ("an image of another kind in boxes", head("image/avif"), vec![b"\0\0\0\x20ftypavif\0\0\0\0".to_vec()], "the server sends AVIF"),
     ];
     for (thread, head, pieces, wanted) in cases {
         let address = serve_http(vec![(head, pieces)]);

@@ -35,8 +35,14 @@ const MAX_WITHOUT_IMAGE: u64 = 4 << 20;
 /// Bytes of images that wait for the decoder; further images are left out.
 const MAX_WAITING: u64 = 8 << 20;
 
-/// Still images that are no JPEG: their first bytes and their kind.
-const OTHER_IMAGES: [(&[u8], &str); 2] = [(b"\x89PNG", "PNG"), (b"GIF8", "GIF")];
+/// Still images that are no JPEG: where their first bytes are, the bytes, and their kind.
+const OTHER_IMAGES: [(usize, &[u8], &str); 5] = [
+    (0, b"\x89PNG", "PNG"),
+    (0, b"GIF8", "GIF"),
+    (4, b"ftypavi", "AVIF"),
+    (4, b"ftyphei", "HEIF"),
+    (8, b"WEBP", "WebP"),
+];
 
 /// How one answer goes on.
 #[derive(Default)]
@@ -213,11 +219,11 @@ impl Receiver {
             if self.images.lock().is_none() {
                 let has_images = has_images(&mapped) || announces_parts(pad);
                 let is_playlist = mapped.starts_with(b"#EXTM3U");
-                let other = OTHER_IMAGES
-                    .iter()
-                    .find(|(magic, _)| mapped.starts_with(magic));
+                let other = OTHER_IMAGES.iter().find(|(at, magic, _)| {
+                    (mapped.get(*at..)).is_some_and(|it| it.starts_with(magic))
+                });
                 let linked = match (other, has_images, &self.ca_file) {
-                    (Some((_, kind)), ..) => Err(format!(
+                    (Some((.., kind)), ..) => Err(format!(
                         "the server sends {kind}, which is not read over HTTP; let the camera send JPEG images or a video"
                     )),
                     (None, true, _) => self.add_images(),
