@@ -20,7 +20,7 @@ web:
 ${web.map((line) => `  ${line}\n`).join("")}`;
 
 /** Passes connections on to `target`; those that are open at `lose` carry nothing from then on, and stay open. */
-async function relay(target) {
+export async function relay(target) {
   const pairs = new Set();
   const server = createServer((near) => {
     const pair = { near, far: connect(target, "127.0.0.1"), isLost: false };

@@ -2,7 +2,7 @@
 // opens few connections to a host.
 
 import { withQuery } from "./api.js";
-import { watchSilence } from "./store.js";
+import { endOnSilence } from "./store.js";
 
 /**
  * Reads the stream and calls back with each: the name, the picture, its times, and its tracks `{id, label, score, is_lost, box}`. Ends
@@ -11,12 +11,9 @@ import { watchSilence } from "./store.js";
 export async function readPictures(sources, onPicture, signal) {
   let wait = 500;
   while (!signal.aborted) {
-    const request = new AbortController();
-    const end = () => request.abort();
-    const silence = watchSilence(end);
-    signal.addEventListener("abort", end);
+    const silence = endOnSilence(signal);
     try {
-      const answer = await fetch(withQuery("api/pictures", { source: sources, marks: 1 }), { signal: request.signal, credentials: "same-origin" });
+      const answer = await fetch(withQuery("api/pictures", { source: sources, marks: 1 }), { signal: silence.signal, credentials: "same-origin" });
       if (!answer.ok) throw new Error(String(answer.status));
       wait = 500;
       await readStream(answer.body.getReader(), onPicture, silence.heard);
@@ -24,7 +21,6 @@ export async function readPictures(sources, onPicture, signal) {
       // Tried again below.
     } finally {
       silence.end();
-      signal.removeEventListener("abort", end);
     }
     if (signal.aborted) return;
     await new Promise((done) => setTimeout(done, wait));

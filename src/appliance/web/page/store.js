@@ -73,15 +73,28 @@ const SILENCE_MS = 35000;
 let silence = null;
 
 /** Calls back once nothing was `heard` for that long, until the `end`. */
-export function watchSilence(onSilence) {
+function watchSilence(onSilence, limit = SILENCE_MS) {
   let timer = null;
   const end = () => clearTimeout(timer);
   const heard = () => {
     end();
-    timer = setTimeout(onSilence, SILENCE_MS);
+    timer = setTimeout(onSilence, limit);
   };
   heard();
   return { heard, end };
+}
+
+/** A signal that ends with another one, or once nothing was `heard` for that long, until the `end`. */
+export function endOnSilence(signal, limit) {
+  const own = new AbortController();
+  const abort = () => own.abort();
+  const silence = watchSilence(abort, limit);
+  signal.addEventListener("abort", abort);
+  const end = () => {
+    silence.end();
+    signal.removeEventListener("abort", abort);
+  };
+  return { signal: own.signal, heard: silence.heard, end };
 }
 
 /** Begins to read messages; the browser connects again by itself. */

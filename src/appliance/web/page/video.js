@@ -1,11 +1,15 @@
 // The camera's own stream, as fragmented MP4 through Media Source. It catches up where it falls behind, and begins again where it ends.
 
 import { el, notify } from "./dom.js";
+import { endOnSilence } from "./store.js";
 import { t } from "./text.js";
 
 /** Behind by more than this, it plays faster; by more than the other, it jumps. */
 const FASTER_S = 1.5;
 const JUMP_S = 5;
+
+/** A stream without a byte for this long is begun again. */
+const SILENCE_MS = 15000;
 
 /** Played parts beyond this are removed. */
 const KEEP_S = 20;
@@ -46,7 +50,8 @@ async function run(Media, source, video, signal) {
       await playOnce(Media, source, video, signal);
     } catch (error) {
       if (signal.aborted) return;
-      if (error.isFinal) throw error;
+      // Of what has played, there may be more once the camera is back.
+      if (error.isFinal && video.currentTime === 0) throw error;
     }
     wait = performance.now() - began > 10000 ? 500 : Math.min(wait * 2, 10000);
     await new Promise((done) => setTimeout(done, wait));
@@ -58,6 +63,15 @@ function final(message) {
 }
 
 async function playOnce(Media, source, video, signal) {
+  const silence = endOnSilence(signal, SILENCE_MS);
+  try {
+    await playAnswer(Media, source, video, silence);
+  } finally {
+    silence.end();
+  }
+}
+
+async function playAnswer(Media, source, video, { signal, heard }) {
   const answer = await fetch(`api/sources/${source}/stream.mp4`, { signal, credentials: "same-origin" });
   if (answer.status === 404) throw final(t("stream.none"));
   if (!answer.ok) throw new Error(String(answer.status));
@@ -73,6 +87,7 @@ async function playOnce(Media, source, video, signal) {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
+      heard();
       buffer.appendBuffer(value);
       await updated(buffer);
       keepUp(video, buffer);
