@@ -86,7 +86,7 @@ sources:
   - {name: here, uri: 'synthetic://traffic?seed=1&objects=2&width=640&height=360&fps=5'}
   - {name: gone, uri: 'rtsp://127.0.0.1:1/none'}
 detector: {model: ${model}}
-publish: {mqtt: off, stats_interval_s: 1}
+publish: {mqtt: {broker: 'mqtt://127.0.0.1:1'}, stats_interval_s: 1}
 web:
   listen: 127.0.0.1:${port}
 ${web.map((line) => `  ${line}\n`).join("")}`;
@@ -95,8 +95,9 @@ ${web.map((line) => `  ${line}\n`).join("")}`;
     await flow("what is wrong comes first, and a warning that repeats is one line", async () => {
       const page = await open(broken.origin, { hash: "#machine" });
       await page.waitForFunction(() => /Wrong: gone is offline/.test(document.querySelector("main .panel")?.textContent), LIMIT);
+      await page.waitForFunction(() => /Wrong: \d+ messages wait, and none is delivered/.test(document.querySelector("main .panel")?.textContent), LIMIT);
       assert.equal(await page.$eval("main .panel h2", (heading) => heading.textContent), "What needs attention");
-      await page.waitForFunction(() => document.querySelectorAll("div.log li").length > 0, LIMIT);
+      await page.waitForFunction(() => /^(warning|error) /.test(document.querySelector("div.log li")?.textContent), LIMIT);
       const texts = await page.evaluate(async () => {
         const lines = await (await fetch("api/log")).json();
         return { kinds: new Set(lines.map((line) => `${line.level}/${line.source}/${line.text.replace(/\d+/g, "0")}`)).size, rows: document.querySelectorAll("div.log li").length };

@@ -77,6 +77,8 @@ function problems(node, usage) {
   }
   const throttled = stats && stats.machine ? stats.machine.throttled_by : [];
   if (throttled.length > 0) add("warning", t("problem.throttled", { causes: throttled.map((cause) => cause.name).join(", ") }));
+  const before = state.previousStats;
+  if (stats && before && before.messages.queued > 0 && stats.messages.queued > 0 && stats.messages.delivered === before.messages.delivered) add("bad", t("problem.waiting", { count: stats.messages.queued }));
   if (stats && stats.messages.dropped > 0) add("warning", t("problem.givenUp", { count: stats.messages.dropped }));
   for (const disk of (info && info.disks) || []) {
     if (disk.total_bytes > 0 && disk.free_bytes / disk.total_bytes < FREE) add("warning", t("disk.free", { disk: wordOf("disk", disk.name), free: bytes(disk.free_bytes), total: bytes(disk.total_bytes) }));
