@@ -9,7 +9,7 @@ import { DESKTOP, LIMIT, PHONE, binary, click, finish, flow, focus, logIn, model
 import { accessFlows } from "./access.mjs";
 import { cameraFlows } from "./camera_flows.mjs";
 import { eventFlows } from "./event_flows.mjs";
-import { fieldFlows } from "./field_flows.mjs";
+import { fieldFlows, relay } from "./field_flows.mjs";
 import { firstUserFlows } from "./first_user.mjs";
 import { languageFlows } from "./language_flows.mjs";
 import { machineFlows } from "./machine_flows.mjs";
@@ -93,6 +93,8 @@ try {
     await page.waitForFunction(() => Number(document.querySelector(".tile[data-source=gate] .layer")?.dataset.boxes) > 0, LIMIT);
     await page.click("[data-toggle=wall]");
     await page.waitForFunction(() => !document.querySelector(".tile .about")?.checkVisibility(), LIMIT);
+    // The wall is as high as the window.
+    await page.waitForFunction(() => [...document.querySelectorAll(".tile")].every((tile) => tile.getBoundingClientRect().bottom <= innerHeight), LIMIT);
     await shoot(page, "live-wall");
     await page.click("[data-toggle=wall]");
     // One tap, and one more back.
@@ -190,6 +192,7 @@ try {
       ];
     });
     assert.deepEqual(found, [403, 403, 403, 200, false]);
+    assert.equal(await page.$("pre"), null);
     await page.browserContext().close();
   });
 
@@ -472,14 +475,19 @@ try {
     await page.browserContext().close();
   });
 
-  await flow("the camera's own stream plays", async () => {
-    const page = await open(camera.origin);
+  await flow("the camera's own stream plays, and begins again where it is silent", async () => {
+    const network = await relay(camera.port);
+    const page = await open(network.origin);
     await page.waitForFunction(() => [...document.querySelectorAll(".tile button")].some((button) => button.textContent === "Camera stream" && !button.hidden), LIMIT);
     await page.evaluate(() => [...document.querySelectorAll(".tile button")].find((button) => button.textContent === "Camera stream").click());
     await page.waitForFunction(() => document.querySelector(".tile video") && document.querySelector(".tile video")?.currentTime > 0.5, LIMIT);
     const from = await page.$eval(".tile video", (video) => video.currentTime);
     await page.waitForFunction((time) => document.querySelector(".tile video")?.currentTime > time + 1, LIMIT, from);
     await shoot(page, "stream");
+    const address = await page.$eval(".tile video", (video) => video.src);
+    network.lose();
+    await page.waitForFunction((before) => document.querySelector(".tile video").src !== before && document.querySelector(".tile video").currentTime > 0.5, LIMIT, address);
+    network.close();
     await page.browserContext().close();
   });
 } finally {

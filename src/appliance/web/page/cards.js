@@ -90,12 +90,12 @@ export function makeCard(object, { live, isNew, onOpen }) {
   const picture = object.snapshot ? keptPicture(object)
     : el("span", { class: "crop" }, live && live.dataset.drawn ? live : el("span", { class: "none", "data-letter": (object.label || "?").slice(0, 1).toUpperCase() }));
   const length = object.duration_ms === null || object.duration_ms === undefined ? null : span(object.duration_ms);
-  const badge = isOpen ? el("span", { class: "badge live" }, object.is_lost ? t("card.lost") : t("card.view")) : length && el("span", { class: "badge" }, length);
+  const badge = isOpen ? el("span", { class: `badge${object.is_lost ? "" : " live"}` }, object.is_lost ? t("card.lost") : t("card.view")) : length && el("span", { class: "badge" }, length);
   const chips = object.zones.map((zone) => el("li", {}, zone));
   const events = object.happened.map((event) => el("li", {}, el("span", { class: "quiet" }, `${clock(event.at)} `), happenedText(event)));
   const details = [clock(object.started_ms), isOpen && length ? t("card.for", { span: length }) : null, object.score ? asPercent(object.score) : null, object.clips.length > 0 ? t("card.clip") : null, object.pinned ? t("card.kept") : null, object.reviewed ? t("card.seen") : null];
   const node = el("li", {
-    class: `event${isNew ? " is-new" : ""}${object.reviewed ? " is-seen" : ""}`,
+    class: `event${isNew ? " is-new" : ""}${object.reviewed ? " is-seen" : ""}${isOpen && object.is_lost ? " is-lost" : ""}`,
     "data-id": object.id, "data-source": object.source, "data-label": object.label || "", "data-rules": object.zones.join(" "), "data-at": object.started_ms, "data-kind": isOpen ? "open" : "object",
   },
   el("div", { class: "shot" }, el("button", { class: "thumb", type: "button", tabindex: -1, "aria-label": t("card.show", { what: about }), onclick: () => onOpen(object) }, picture), badge),

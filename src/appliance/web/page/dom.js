@@ -87,7 +87,7 @@ export function bytes(value) {
 }
 
 export function clock(at) {
-  return asTime(at, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  return asTime(at, { timeStyle: "medium" });
 }
 
 export function dateAndTime(at) {

@@ -4,7 +4,7 @@ import { el, text } from "./dom.js";
 import { get } from "./api.js";
 import { setQuery, where } from "./address.js";
 import { may, state } from "./store.js";
-import { t } from "./text.js";
+import { byName, t } from "./text.js";
 
 /** A filter with its form; calls back when it changes. */
 export function makeFilter(onChange) {
@@ -70,7 +70,7 @@ export function makeFilter(onChange) {
     }
   };
   const learn = (sources, labels, zones) => {
-    fill(source, sources);
+    fill(source, [...sources].sort(byName));
     fill(label, labels);
     fill(zone, zones);
   };

@@ -5,7 +5,7 @@ import { get } from "./api.js";
 import { drawLayer, makeLayer } from "./layer.js";
 import { paint, readPictures } from "./pictures.js";
 import { OVERLOAD, droppedShare, keep, on, rates, recall, state } from "./store.js";
-import { asNumber, asPercent, t, wordOf } from "./text.js";
+import { asNumber, asPercent, byName, t, wordOf } from "./text.js";
 import { playStream } from "./video.js";
 
 /** A picture that is older than this is not live. */
@@ -78,7 +78,7 @@ export function show(main) {
   const build = () => {
     // After a lost connection the sources come one after the other: no tile is made again.
     if (tiles.size > 0 && !state.connected) return;
-    const wanted = [...state.sources.values()].filter((source) => source.state !== "ended" || source.reason !== "taken out by a change of the configuration").map((source) => source.name).sort();
+    const wanted = [...state.sources.values()].filter((source) => source.state !== "ended" || source.reason !== "taken out by a change of the configuration").map((source) => source.name).sort(byName);
     for (const [name, tile] of tiles) {
       if (!wanted.includes(name)) {
         tile.node.remove();
@@ -96,7 +96,9 @@ export function show(main) {
     }
     grid.dataset.count = String(Math.min(wanted.length, 5));
     // As near to a square as the number allows.
-    grid.style.setProperty("--columns", String(Math.ceil(Math.sqrt(Math.max(1, wanted.length)))));
+    const columns = Math.ceil(Math.sqrt(Math.max(1, wanted.length)));
+    grid.style.setProperty("--columns", String(columns));
+    grid.style.setProperty("--rows", String(Math.ceil(wanted.length / columns)));
     if (wanted.length === 0 && state.connected) text(summary, t("sources.none"));
     if (wanted.join() !== names) {
       names = wanted.join();
@@ -193,8 +195,8 @@ function takeTracks(tile, tracks) {
 }
 
 function redrawTile(tile, shown) {
-  const isLive = !tile.frame.classList.contains("frozen");
-  const objects = isLive ? tile.tracks : [];
+  // Of a picture that stands still they stay, gray as it is.
+  const objects = tile.tracks;
   drawLayer(tile.layer, {
     objects: shown.boxes ? objects.map((track) => ({ ...track, isLost: track.is_lost })) : [],
     trajectories: shown.tracks ? objects.map((track) => ({ label: track.label, points: tile.trajectories.get(track.id), isLost: track.is_lost })) : [],
@@ -266,6 +268,6 @@ function refresh(tile) {
   }
   if (stats && stats.reconnects > 0) rows.push([t("rate.reconnects"), asNumber(stats.reconnects), ""]);
   renew(tile.figures, ...rows.map(([name, value, unit]) => el("div", {}, el("dt", {}, name), el("dd", {}, value, unit && el("span", { class: "unit" }, ` ${unit}`)))));
-  const present = [...source.counts].filter(([, count]) => count > 0).map(([label, count]) => `${asNumber(count)} ${label}`);
+  const present = [...source.counts].filter(([, count]) => count > 0).map(([label, count]) => `${asNumber(count)} × ${label}`);
   text(tile.counts, present.length > 0 ? t("live.now", { objects: present.join(", ") }) : t("live.nothing"));
 }

@@ -9,7 +9,7 @@ import { storage } from "./storage.js";
 import { asNumber, asPercent, asUnit, t, wordOf } from "./text.js";
 
 export function show(main) {
-  const parts = Object.fromEntries(["problems", "overview", "machine", "storage", "delivery", "plots", "log", "checks", "actions"].map((name) => [name, el("div", { class: name })]));
+  const parts = Object.fromEntries(["problems", "overview", "machine", "storage", "delivery", "plots", "log", "checks", "support"].map((name) => [name, el("div", { class: name })]));
   const sections = [
     el("h1", {}, t("tab.machine")),
     el("section", { class: "panel" }, el("h2", {}, t("machine.attention")), parts.problems),
@@ -20,7 +20,7 @@ export function show(main) {
     el("section", { class: "panel" }, el("h2", {}, t("machine.hour")), parts.plots),
     el("section", { class: "panel" }, el("h2", {}, t("machine.warnings")), parts.log),
     may("administrator") && el("section", { class: "panel" }, el("h2", {}, t("machine.checks")), parts.checks),
-    el("section", { class: "panel" }, el("h2", {}, t("machine.support")), parts.actions),
+    el("section", { class: "panel" }, el("h2", {}, t("machine.support")), parts.support),
   ];
   main.replaceChildren(...sections.filter(Boolean));
   parts.problems.setAttribute("role", "status");
@@ -31,7 +31,7 @@ export function show(main) {
     machine(parts.machine);
     storage(parts.storage, usage);
     delivery(parts.delivery);
-    actions(parts.actions);
+    actions(parts.support);
   };
   const refreshSlow = async () => {
     try {

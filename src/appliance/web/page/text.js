@@ -77,6 +77,9 @@ export const asPercent = (share) => format(Intl.NumberFormat, { style: "percent"
 /** A time in the form of these options of `Intl.DateTimeFormat`. */
 export const asTime = (at, options) => format(Intl.DateTimeFormat, options).format(new Date(at));
 
+/** The order of names: camera-2 comes before camera-10. */
+export const byName = (one, other) => one.localeCompare(other, locale, { numeric: true });
+
 /** A number of units from now, as `yesterday`. */
 export const fromNow = (value, unit, options) => format(Intl.RelativeTimeFormat, options).format(value, unit);
 

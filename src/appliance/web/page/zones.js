@@ -6,7 +6,7 @@ import { get, post, put, withQuery } from "./api.js";
 import { paint, readPictures } from "./pictures.js";
 import { fieldsOf, preview, trajectoryOf, wordsOf } from "./rules.js";
 import { may, on, state } from "./store.js";
-import { t, wordOf } from "./text.js";
+import { byName, t, wordOf } from "./text.js";
 
 /** Time of the preview, in ms. */
 const PREVIEW_MS = 3600000;
@@ -24,7 +24,7 @@ export function show(main, wanted) {
   const build = () => {
     // After a lost connection the sources come one after the other.
     if (editor && !state.connected) return undefined;
-    const names = [...state.sources.keys()].sort();
+    const names = [...state.sources.keys()].sort(byName);
     const isUnknown = wanted && !names.includes(wanted);
     form.hidden = names.length === 0;
     const options = [...(isUnknown ? [wanted] : []), ...names];
@@ -112,7 +112,8 @@ class Editor {
         this.ofHour, el("label", { class: "tick" }, this.showsTrajectories, t("zones.trajectories")),
         ...(this.canEdit ? [el("div", { class: "actions" }, this.save, this.revert)] : [el("p", { class: "quiet" }, whyNot())]),
         el("div", { role: "alert" }, this.problems), this.result),
-      el("section", { class: "panel" }, el("h2", {}, t("zones.yaml")), this.yaml, el("div", { class: "actions" }, copy))));
+      // The daemon writes it for those who may change it.
+      may("operator") && el("section", { class: "panel" }, el("h2", {}, t("zones.yaml")), this.yaml, el("div", { class: "actions" }, copy))));
     this.listen();
     readPictures([source], (_, jpeg) => this.paint(jpeg), this.abort.signal);
     this.refresh();
@@ -459,10 +460,11 @@ class Editor {
   }
 
   async check() {
+    if (!may("operator")) return;
     try {
       this.showOutcome(await post(`sources/${this.source}/rules`, this.body()));
     } catch (error) {
-      if (error.status !== 403) notify(error.message, "bad");
+      notify(error.message, "bad");
     }
   }
 
