@@ -77,6 +77,11 @@ export async function eventFlows() {
       await shoot(page, "events-filtered");
       await page.reload();
       await page.waitForFunction((wanted) => document.querySelector("select[name=label]") && document.querySelector("select[name=label]")?.value === wanted, LIMIT, label);
+      // The tab leads back to the filter.
+      await page.click("#tabs a[href='#live']");
+      await page.waitForSelector(".tile", LIMIT);
+      await page.click("#tabs a[href^='#events']");
+      await page.waitForFunction((wanted) => location.hash === `#events?source=gate&label=${wanted}&zone=left` && document.querySelector("select[name=label]")?.value === wanted, LIMIT, label);
       await page.evaluate(() => [...document.querySelectorAll("button")].find((button) => button.textContent === "Clear the filter").click());
       await page.waitForFunction(() => location.hash === "#events" && new Set([...document.querySelectorAll(".list .event")].map((row) => row.dataset.source)).size > 1, LIMIT);
       await page.browserContext().close();
@@ -140,6 +145,15 @@ export async function eventFlows() {
       await page.click(".day button[aria-label='The day before']");
       await page.waitForFunction(() => document.querySelector(".day h2")?.textContent === "Yesterday" && document.querySelector(".day .track")?.dataset.objects === "0", LIMIT);
       assert.equal(today, "Today");
+      // Of an hour, a pixel is some seconds.
+      await page.reload();
+      await page.waitForFunction(() => Number(document.querySelector(".day .track")?.dataset.objects) > 0, LIMIT);
+      await page.select(".day .timeline select", "3600000");
+      await page.waitForFunction(() => / – /.test(document.querySelector(".day h2")?.textContent) && Number(document.querySelector(".day .track")?.dataset.objects) > 0, LIMIT);
+      assert.equal(await page.$eval(".day .track", (track) => track.getAttribute("aria-valuemax")), "3600");
+      const hour = await page.$eval(".day h2", (heading) => heading.textContent);
+      await page.click(".day button[aria-label='‹ Earlier']");
+      await page.waitForFunction((before) => document.querySelector(".day h2").textContent !== before, LIMIT, hour);
       await page.browserContext().close();
     });
 

@@ -9,8 +9,8 @@ import { makeFilter } from "./filter.js";
 import { paint, readPictures } from "./pictures.js";
 import { makePlayer } from "./player.js";
 import { keep, may, on, recall, state } from "./store.js";
-import { asTime, fromNow, partsOf, t } from "./text.js";
-import { dayOf, makeTimeline, readActivity } from "./timeline.js";
+import { partsOf, t } from "./text.js";
+import { dayName, dayOf, makeTimeline } from "./timeline.js";
 
 /** Objects, and pieces of continuous recording, of a page. */
 const PAGE = 50;
@@ -33,6 +33,7 @@ const MAX_LIVE = 200;
 
 /** The span of time that is offered to be saved. */
 const SAVED_MS = 600000;
+const MAX_SAVED_MS = 3600000;
 
 /** When the events were looked at last, in this browser. */
 const LOOKED = "jetwatch.looked";
@@ -64,12 +65,8 @@ export function show(main) {
   const seen = el("button", { type: "button", hidden: !may("operator"), onclick: () => markSeen() }, t("events.seen"));
   const fresh = el("p", { class: "summary fresh", role: "status" });
   // The day.
-  const dayTitle = el("h2", {});
-  const dayBefore = el("button", { type: "button", "aria-label": t("events.dayBefore"), onclick: () => setDay(-1) }, "‹");
-  const dayAfter = el("button", { type: "button", "aria-label": t("events.dayAfter"), onclick: () => setDay(1) }, "›");
-  const timeline = makeTimeline({ onPick: (source, ms) => player.openMoment(source, ms) });
-  let day = dayOf(Date.now());
   const saver = makeExport();
+  const timeline = makeTimeline({ onPick: (source, ms) => player.openMoment(source, ms), onShow: saver.learn, sources: () => state.sources.keys() });
   /** Cards by the identity of their objects: `{object, node}`. */
   const shown = new Map();
   /** Objects in view, and live pictures of objects. */
@@ -83,7 +80,8 @@ export function show(main) {
       return next ? shown.get(next.dataset.id).object : null;
     },
     onShow: (object) => {
-      if (where().page !== "events") return;
+      // What was open at the end of the session is open again after the next log-in.
+      if (hasLeft || where().page !== "events") return;
       setArgument("events", object ? object.id : null);
       if (object && may("operator") && !object.reviewed) review([object], true).catch(() => {});
     },
@@ -92,7 +90,7 @@ export function show(main) {
   main.replaceChildren(
     el("div", { class: "head" }, el("h1", {}, t("tab.events")), el("div", { class: "tools" }, asGrid, asRows, seen)),
     filter.node,
-    el("section", { class: "panel day" }, el("div", { class: "line" }, dayBefore, dayTitle, dayAfter), timeline.node, state.info && state.info.has_media ? saver.node : null),
+    el("section", { class: "panel day" }, timeline.node, state.info && state.info.has_media ? saver.node : null),
     el("section", { class: "panel now" }, el("h2", {}, t("events.now")), nowList, nowEmpty),
     el("section", { class: "panel past" }, el("h2", { class: "hidden" }, t("events.history")), usage, fresh, list, empty, more),
     player.node,
@@ -102,6 +100,7 @@ export function show(main) {
   let next;
   let generation = 0;
   let isBusy = false;
+  let hasLeft = false;
   let retry = null;
   // At the end of the list, the next page comes by itself.
   const watcher = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && load(), { rootMargin: "300px" });
@@ -166,7 +165,7 @@ export function show(main) {
   /** Cards of what is in view, by identity: only what has changed is made again, so that a press or the focus is not lost. */
   const nowCards = new Map();
   const refreshNow = () => {
-    const wanted = [...open.values()].filter((object) => !filter.isContinuous() && filter.admits(object)).sort((a, b) => b.started_ms - a.started_ms);
+    const wanted = [...open.values()].filter((object) => !filter.isContinuous() && filter.admits(object)).sort((a, b) => Number(a.is_lost || false) - Number(b.is_lost || false) || b.started_ms - a.started_ms);
     const ids = new Set(wanted.map((object) => object.id));
     for (const [id, known] of nowCards) {
       if (ids.has(id)) continue;
@@ -195,6 +194,7 @@ export function show(main) {
     if (next === undefined) {
       for (const object of found.open) open.set(object.id, { ...(open.get(object.id) || {}), ...object });
       refreshNow();
+      readLive();
     }
     return {
       // Of a track that is in view there may be a file already.
@@ -298,26 +298,6 @@ export function show(main) {
       for (let at = 0; at < objects.length; at += 500) await review(objects.slice(at, at + 500), true);
     } catch (error) {
       notify(error.message, "bad");
-    }
-  };
-
-  const setDay = (step) => {
-    day = dayOf(day, step);
-    readDay();
-  };
-
-  const readDay = async () => {
-    const wanted = day;
-    text(dayTitle, dayName(day));
-    dayAfter.disabled = dayOf(day, 1) > Date.now();
-    try {
-      const found = await readActivity(wanted);
-      if (wanted !== day) return;
-      const names = [...new Set([...state.sources.keys(), ...Object.keys(found)])].sort();
-      timeline.show(day, names, found);
-      saver.learn(names);
-    } catch {
-      // The next look tries again.
     }
   };
 
@@ -435,20 +415,21 @@ export function show(main) {
     if (!isConnected) return;
     open.clear();
     begin();
-    readDay();
+    timeline.load();
   })];
   for (const area of main.querySelectorAll(".panel.now, .panel.past")) ends.push(rove(area));
   setLook(look);
   begin();
-  readDay();
+  timeline.show(Date.now());
   filter.refresh();
   openNamed();
-  const timers = [setInterval(refreshNow, 1000), setInterval(readLive, LIVE_MS), setInterval(readDay, DAY_MS)];
+  const timers = [setInterval(refreshNow, 1000), setInterval(readLive, LIVE_MS), setInterval(timeline.load, DAY_MS)];
   readLive();
   const note = () => keep(LOOKED, String(Date.now()));
   window.addEventListener("pagehide", note);
   return () => {
     generation += 1;
+    hasLeft = true;
     note();
     window.removeEventListener("pagehide", note);
     watcher.disconnect();
@@ -470,9 +451,11 @@ function makeExport() {
   const to = time("export-to", Date.now());
   const link = el("a", { class: "button", download: "" }, t("export.save"));
   const note = el("p", { class: "problem", role: "status" });
+  /** The begin of what the timeline has shown last. */
+  let offered = null;
   const changed = () => {
     const [begin, end] = [from, to].map((input) => new Date(input.value).getTime());
-    const isSpan = end > begin && end - begin <= 3600000;
+    const isSpan = end > begin && end - begin <= MAX_SAVED_MS;
     text(note, isSpan || !source.value ? "" : t("export.wrong"));
     link.hidden = !isSpan || !source.value;
     if (!link.hidden) link.href = `api/${withQuery(`sources/${source.value}/export.mp4`, { from: new Date(begin).toISOString(), to: new Date(end).toISOString() })}`;
@@ -483,18 +466,15 @@ function makeExport() {
       el("label", {}, t("source"), source), el("label", {}, t("from"), from), el("label", {}, t("to"), to), el("div", { class: "clear" }, link, note)));
   return {
     node,
-    learn: (names) => {
+    /** Offers the sources of the timeline, and its span where it is one that can be saved. */
+    learn: (names, begin, end) => {
+      if (begin !== offered && end - begin <= MAX_SAVED_MS) [from.value, to.value] = [begin, end].map(local);
+      offered = begin;
       const known = [...source.options].map((option) => option.value);
       source.append(...names.filter((name) => !known.includes(name)).map((name) => el("option", { value: name }, name)));
       changed();
     },
   };
-}
-
-function dayName(ms) {
-  const days = Math.round((dayOf(Date.now()) - dayOf(ms)) / 86400000);
-  const name = days === 0 || days === 1 ? fromNow(-days, "day", { numeric: "auto" }) : asTime(ms, { weekday: "long", year: "numeric", month: "long", day: "numeric" });
-  return name.charAt(0).toUpperCase() + name.slice(1);
 }
 
 function usageText(usage) {

@@ -8,13 +8,16 @@ import { may } from "./store.js";
 import { openShare } from "./share.js";
 import { happenedText, titleOf } from "./cards.js";
 import { asPercent, t } from "./text.js";
-import { dayOf, makeTimeline, readActivity } from "./timeline.js";
+import { makeTimeline } from "./timeline.js";
 
 /** Played before an event. */
 const LEAD_MS = 1000;
 
 /** A box is drawn for so long before its first and after its last known place. */
 const NEAR_MS = 700;
+
+/** What is shown of the timeline at first: a pixel is some seconds. */
+const SPAN_MS = 3600000;
 
 /** A swipe is longer than this. */
 const SWIPE_PX = 60;
@@ -192,17 +195,11 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
     return play(object.source, ms, clip);
   };
 
-  const showDay = async (of, ms) => {
-    const day = dayOf(ms);
-    timeline = makeTimeline({ only: of, onMove: (_, at) => scrub(at), onPick: (_, at) => scrub(at) });
+  const showDay = (of, ms) => {
+    timeline = makeTimeline({ only: of, span: SPAN_MS, onMove: (_, at) => scrub(at), onPick: (_, at) => scrub(at) });
     timelines.replaceChildren(timeline.node);
-    timeline.show(day, [of], {});
+    timeline.show(ms);
     timeline.point(of, ms);
-    try {
-      timeline.show(day, [of], await readActivity(day));
-    } catch {
-      // The cursor can be moved all the same.
-    }
   };
 
   /** The cursor has moved: the same video, or the one that is there. */

@@ -1,12 +1,18 @@
-// A day of each source: when objects came, and of when there is video. A pointer or the keyboard moves a cursor over it. While it is
-// moved only the cursor changes, so that each frame of the display has its place.
+// A day of each source, or less: when objects came, and of when there is video. A pointer or the keyboard moves a cursor over it. While
+// it is moved only the cursor changes, so that each frame of the display has its place.
 
 import { get, withQuery } from "./api.js";
 import { clock, el, svg, text } from "./dom.js";
-import { t } from "./text.js";
+import { asTime, asUnit, byName, fromNow, t } from "./text.js";
 
 const DAY_MS = 86400000;
 const PARTS = 288;
+
+/** Spans that can be shown in place of a day. */
+const SPANS = [21600000, 3600000, 600000];
+
+/** A window begins at, and has marks for, whole parts of its span. */
+const partOf = (span) => span / (span < 3600000 ? 5 : 6);
 
 /** Steps of the keyboard. */
 const STEP_MS = 60000;
@@ -21,34 +27,44 @@ export function dayOf(ms, days = 0) {
   return day.getTime();
 }
 
-/** What `api/activity` says of each source on a day. */
-export async function readActivity(day) {
-  const [from, to] = [day, dayOf(day, 1)].map((ms) => new Date(ms).toISOString());
-  return (await get(withQuery("activity", { from, to, parts: PARTS }))).sources || {};
+/** The name of the day of a time. */
+export function dayName(ms) {
+  const days = Math.round((dayOf(Date.now()) - dayOf(ms)) / DAY_MS);
+  const name = days === 0 || days === 1 ? fromNow(-days, "day", { numeric: "auto" }) : asTime(ms, { weekday: "long", year: "numeric", month: "long", day: "numeric" });
+  return name.charAt(0).toUpperCase() + name.slice(1);
 }
 
 /**
- * A timeline. `onMove(source, ms)` while the cursor is moved, `onPick(source, ms)` where it is left. `show(day, sources)` fills it with
- * the answer of `api/activity`; `only`: one source, without its name.
+ * A timeline. `onMove(source, ms)` while the cursor is moved, `onPick(source, ms)` where it is left; `onShow(names, begin, end)` with what
+ * is shown. `sources()`: those that have a row in any case; `only`: one source, without its name; `span`: what is shown first, 0 is a day.
  */
-export function makeTimeline({ onMove = () => {}, onPick, only = null }) {
+export function makeTimeline({ onMove = () => {}, onPick, onShow = () => {}, sources = () => [], only = null, span = 0 }) {
   const rows = el("div", { class: "rows" });
-  const hours = [0, 3, 6, 9, 12, 15, 18, 21].map((hour) => [hour, el("span", {}, `${String(hour).padStart(2, "0")}`)]);
-  const scale = el("div", { class: "scale", "aria-hidden": "true" }, ...hours.map(([, mark]) => mark));
-  const node = el("div", { class: `timeline${only ? " of-one" : ""}` }, rows, el("div", { class: "row" }, only ? null : el("span", { class: "source" }), scale));
+  const scale = el("div", { class: "scale", "aria-hidden": "true" });
+  const title = el("h2", {});
+  const before = el("button", { type: "button", onclick: () => step(-1) }, "‹");
+  const after = el("button", { type: "button", onclick: () => step(1) }, "›");
+  const pick = el("select", { "aria-label": t("export.form"), onchange: () => zoom(Number(pick.value)) },
+    ...[0, ...SPANS].map((ms) => el("option", { value: ms }, ms === 600000 ? asUnit(10, "minute") : asUnit((ms || DAY_MS) / 3600000, "hour"))));
+  const node = el("div", { class: `timeline${only ? " of-one" : ""}` }, el("div", { class: "line" }, before, title, after, pick), rows,
+    el("div", { class: "row" }, only ? null : el("span", { class: "source" }), scale));
   const tracks = new Map();
+  /** What is shown. */
   let day = dayOf(Date.now());
   let length = DAY_MS;
+  /** Where the cursor was moved to last. */
+  let last = null;
 
   const row = (source) => {
     const area = svg("svg", { viewBox: `0 0 ${PARTS} 20`, preserveAspectRatio: "none", "aria-hidden": "true" });
     const cursor = el("span", { class: "cursor", hidden: true });
     const bubble = el("span", { class: "bubble" });
     cursor.append(bubble);
-    const track = el("div", { class: "track", role: "slider", tabindex: 0, "aria-label": t("timeline.of", { source }), "aria-valuemin": 0, "aria-valuemax": DAY_MS / 1000, "aria-valuenow": 0 }, area, cursor);
+    const track = el("div", { class: "track", role: "slider", tabindex: 0, "aria-label": t("timeline.of", { source }), "aria-valuemin": 0, "aria-valuenow": 0 }, area, cursor);
     const one = { source, area, cursor, bubble, track, at: null };
     const move = (ms) => {
-      one.at = Math.max(day, Math.min(day + length - 1000, ms));
+      if (span && (ms < day || ms >= day + length)) show(ms);
+      one.at = last = Math.max(day, Math.min(day + length - 1000, ms));
       place(one);
       onMove(source, one.at);
     };
@@ -99,6 +115,7 @@ export function makeTimeline({ onMove = () => {}, onPick, only = null }) {
   };
 
   const place = (one) => {
+    one.track.setAttribute("aria-valuemax", String(length / 1000));
     one.cursor.hidden = one.at === null || one.at < day || one.at >= day + length;
     if (one.cursor.hidden) return;
     const share = (one.at - day) / length;
@@ -123,27 +140,77 @@ export function makeTimeline({ onMove = () => {}, onPick, only = null }) {
     one.track.dataset.video = String(found.video.length);
   };
 
+  /** Chooses what is shown, so that a time is in it. */
+  const choose = (ms) => {
+    const part = partOf(span);
+    day = span ? Math.floor((ms - span / 2) / part) * part : dayOf(ms);
+    length = span || dayOf(day, 1) - day;
+  };
+
+  const load = async () => {
+    const [begin, end] = [day, day + length];
+    text(title, [dayName(begin + length / 2), span && `${shortTime(begin)} – ${shortTime(end)}`].filter(Boolean).join(", "));
+    before.setAttribute("aria-label", t(span ? "player.older" : "events.dayBefore"));
+    after.setAttribute("aria-label", t(span ? "player.newer" : "events.dayAfter"));
+    after.disabled = end > Date.now();
+    const hours = [0, 3, 6, 9, 12, 15, 18, 21].map((hour) => [new Date(begin).setHours(hour), String(hour).padStart(2, "0")]);
+    const parts = Array.from({ length: span ? span / partOf(span) : 0 }, (_, part) => begin + part * partOf(span)).map((ms) => [ms, shortTime(ms)]);
+    scale.replaceChildren(...(span ? parts : hours).map(([ms, name]) => {
+      const mark = el("span", {}, name);
+      // A day on which the clock is changed has another number of hours.
+      mark.style.left = `${((ms - begin) / length) * 100}%`;
+      return mark;
+    }));
+    try {
+      const query = { from: new Date(begin).toISOString(), to: new Date(end).toISOString(), parts: PARTS };
+      const found = (await get(withQuery("activity", query))).sources || {};
+      if (begin !== day || end !== day + length) return;
+      const names = namesOf(found);
+      fillRows(names, found);
+      onShow(names, begin, end);
+    } catch {
+      // The next look tries again; the cursor can be moved all the same.
+    }
+  };
+
+  const namesOf = (found) => (only ? [only] : [...new Set([...sources(), ...Object.keys(found)])].sort(byName));
+
+  const fillRows = (names, found) => {
+    for (const [source, one] of tracks) {
+      if (names.includes(source)) continue;
+      one.track.parentElement.remove();
+      tracks.delete(source);
+    }
+    for (const source of names) {
+      const one = tracks.get(source) || row(source);
+      fill(one, found[source] || { objects: [], video: [] });
+      place(one);
+    }
+  };
+
+  /** Shows what is around a time. */
+  const show = (ms) => {
+    choose(ms);
+    fillRows(namesOf({}), {});
+    return load();
+  };
+  const step = (direction) => show(span ? day + length / 2 + (direction * span) / 2 : dayOf(day, direction));
+  const zoom = (wanted) => {
+    const middle = last !== null && last >= day && last < day + length ? last : Date.now() < day + length ? Date.now() : day + length / 2;
+    span = wanted;
+    show(middle);
+  };
+  pick.value = String(span);
+
   return {
     node,
-    /** Shows a day (the time of its begin) of these sources, with what `api/activity` says of each. */
-    show: (begin, names, found) => {
-      day = begin;
-      length = dayOf(begin, 1) - begin;
-      // A day on which the clock is changed has another number of hours.
-      for (const [hour, mark] of hours) mark.style.left = `${((new Date(begin).setHours(hour) - begin) / length) * 100}%`;
-      for (const [source, one] of tracks) {
-        if (names.includes(source)) continue;
-        one.track.parentElement.remove();
-        tracks.delete(source);
-      }
-      for (const source of names) {
-        const one = tracks.get(source) || row(source);
-        fill(one, found[source] || { objects: [], video: [] });
-        place(one);
-      }
-    },
+    show,
+    /** Reads again what is shown. */
+    load,
     /** Moves the cursor of a source, as where its video plays. */
     point: (source, ms) => {
+      last = ms;
+      if (ms < day || ms >= day + length) show(ms);
       const one = tracks.get(source);
       if (!one) return;
       one.at = ms;
@@ -151,3 +218,5 @@ export function makeTimeline({ onMove = () => {}, onPick, only = null }) {
     },
   };
 }
+
+const shortTime = (ms) => asTime(ms, { timeStyle: "short" });
