@@ -68,6 +68,13 @@ ${web.map((line) => `  ${line}\n`).join("")}` });
       await press(page, "Find cameras");
       await page.waitForFunction(() => document.querySelectorAll(".found .stream").length === 2, LIMIT);
       await shoot(page, "cameras-found");
+      // Both are there still after a look at another view; the password is not.
+      await page.click("#tabs a[href='#live']");
+      await page.waitForSelector(".tile", LIMIT);
+      await page.click("#cameras");
+      await page.waitForFunction(() => document.querySelectorAll(".found .stream").length === 2, LIMIT);
+      assert.deepEqual(await page.$$eval("form input", (inputs) => inputs.slice(1, 4).map((input) => input.value)), [USER, "", certificate]);
+      await page.type("input[name=password]", CAMERA_PASSWORD);
       await page.evaluate(() => [...document.querySelectorAll(".stream")].find((stream) => stream.querySelector(".chip")).querySelector("button").click());
       await page.waitForFunction(() => document.querySelector(".look .sample")?.naturalWidth > 300, LIMIT);
       const facts = await page.$eval(".look .facts", (list) => list.textContent);

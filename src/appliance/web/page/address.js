@@ -13,10 +13,26 @@ export function where() {
   return { page, argument, query: new URLSearchParams(query || "") };
 }
 
-function put(page, argument, query) {
+function hashOf(page, argument, query) {
   const path = argument ? `${page}/${encodeURIComponent(argument)}` : page;
   const text = query.toString();
-  history.replaceState(null, "", text ? `#${path}?${text}` : `#${path}`);
+  return text ? `#${path}?${text}` : `#${path}`;
+}
+
+function put(page, argument, query) {
+  history.replaceState(null, "", hashOf(page, argument, query));
+  markTab(page);
+}
+
+/** Marks the tab of the page that is shown. It leads back to the filter or the source, not to the event that was open. */
+export function markTab(page) {
+  const { argument, query } = where();
+  for (const link of document.querySelectorAll("#tabs a")) {
+    const isShown = link.hash.split(/[/?]/)[0] === `#${page}`;
+    if (isShown) link.setAttribute("href", hashOf(page, page === "events" ? null : argument, query));
+    link.toggleAttribute("aria-current", isShown);
+    if (isShown) link.setAttribute("aria-current", "page");
+  }
 }
 
 /** Writes the filter of a page into the address, without a new entry of the history. */

@@ -3,7 +3,7 @@
 import { el, notify, sentence, text } from "./dom.js";
 import { get, post, whenLoggedOut } from "./api.js";
 import { connect, disconnect, may, on, state } from "./store.js";
-import { where } from "./address.js";
+import { markTab, where } from "./address.js";
 import { openAccount } from "./account.js";
 import { offerLanguages, t, wordOf } from "./text.js";
 import * as live from "./live.js";
@@ -31,10 +31,7 @@ function showPage() {
   const page = Object.hasOwn(PAGES, name) ? name : "live";
   if (leave) leave();
   leave = PAGES[page].show(main, argument);
-  for (const link of document.querySelectorAll("#tabs a")) {
-    if (link.getAttribute("href") === `#${page}`) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
-  }
+  markTab(page);
 }
 
 /** What the header says of the user and of the connection. */

@@ -8,6 +8,9 @@ import { asNumber, asUnit, t, wordOf } from "./text.js";
 /** Time between two looks at what runs. */
 const LOOK_MS = 500;
 
+/** What was typed, but for the password, as long as the page is open. */
+const typed = {};
+
 const field = (name, label, attributes = {}) => {
   const input = el("input", { name, autocomplete: "off", autocapitalize: "none", spellcheck: "false", ...attributes });
   return [input, el("label", {}, label, input)];
@@ -29,17 +32,17 @@ export function show(main) {
     main.replaceChildren(el("h1", {}, t("tab.cameras")), el("p", { class: "empty" }, t("cameras.only")));
     return () => {};
   }
-  const [address, addressLabel] = field("address", t("cameras.address"), { placeholder: "192.168.1.20", type: "text" });
-  const [user, userLabel] = field("user", t("cameras.user"));
+  const kept = (name, label, attributes = {}) => field(name, label, { ...attributes, value: typed[name] || "" });
+  const [address, addressLabel] = kept("address", t("cameras.address"), { placeholder: "192.168.1.20", type: "text" });
+  const [user, userLabel] = kept("user", t("cameras.user"));
   const [password, passwordLabel] = field("password", t("login.password"), { type: "password", autocomplete: "new-password" });
-  const [certificate, certificateLabel] = field("ca_file", t("cameras.certificate"));
+  const [certificate, certificateLabel] = kept("ca_file", t("cameras.certificate"));
   const find = el("button", { type: "submit", class: "primary" }, t("cameras.find"));
   const direct = el("button", { type: "button" }, t("cameras.direct"));
   const search = el("form", { class: "filter" }, addressLabel, userLabel, passwordLabel, certificateLabel);
   const progress = el("p", { class: "result", role: "status" });
   const list = el("div", { class: "found" });
   const look = el("section", { class: "panel look", hidden: true });
-  let timer = null;
   let ended = false;
   /** What is tested. */
   let camera = null;
@@ -56,34 +59,29 @@ export function show(main) {
   async function run(job, done) {
     // A button that cannot be pressed loses it.
     const held = document.activeElement;
-    const free = () => {
-      busy(null);
-      if (document.activeElement === document.body) held.focus();
-    };
     busy(Object.keys(job)[0]);
-    const follow = async () => {
-      if (ended) return;
-      try {
-        const now = await get("cameras");
-        if (now.running) timer = setTimeout(follow, LOOK_MS);
-        else {
-          free();
-          done(now);
-        }
-      } catch (error) {
-        failed(error);
-      }
-    };
-    const failed = (error) => {
-      free();
-      notify(error.message, "bad");
-    };
     try {
       await post("cameras", job);
-      await follow();
+      await follow(done);
     } catch (error) {
-      failed(error);
+      busy(null);
+      notify(error.message, "bad");
     }
+    if (document.activeElement === document.body) held.focus();
+  }
+
+  /** Waits for the end of what runs. */
+  async function follow(done) {
+    let now;
+    for (;;) {
+      now = await get("cameras");
+      if (ended) return;
+      if (!now.running) break;
+      busy(now.running);
+      await new Promise((next) => setTimeout(next, LOOK_MS));
+    }
+    busy(null);
+    done(now);
   }
 
   const showFound = ({ found }) => {
@@ -182,11 +180,13 @@ export function show(main) {
   main.replaceChildren(el("h1", {}, t("tab.cameras")),
     el("section", { class: "panel" }, el("h2", {}, t("cameras.search")), search,
       el("p", { class: "quiet" }, t("cameras.about")), progress, list), look);
+  for (const input of [address, user, certificate]) input.addEventListener("input", () => { typed[input.name] = input.value; });
+  // What the last search found is there still, or is awaited.
+  follow((now) => now.found && showFound(now)).catch(() => {});
   // The result of a reload that a new camera has caused.
   const stop = on("reload", (reload) => reload.state !== "applied" && notify(t("reload.result", { state: wordOf("reload", reload.state) }), "bad"));
   return () => {
     ended = true;
-    clearTimeout(timer);
     stop();
   };
 }
