@@ -96,6 +96,11 @@ pub(super) fn run(
     for note in &config.notes {
         log::warn!("{}: {note}", args.config.display());
     }
+    if config.web.enabled && config.web.listen.is_none() {
+        log::info!(
+            "there is no page: no folder for its users can be written; set JETWATCH_STATE_DIR to one"
+        );
+    }
     if systemd::is_managed()
         && args.config != Path::new(CONFIG_FILE)
         && config.tune != TuneConfig::default()
