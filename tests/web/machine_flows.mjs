@@ -105,8 +105,12 @@ ${web.map((line) => `  ${line}\n`).join("")}`;
       assert.ok(texts.rows <= texts.kinds, JSON.stringify(texts));
       await shoot(page, "machine-problems");
       // A source without a picture: its zones can be drawn all the same.
-      await page.evaluate(() => { location.hash = "zones/gone"; });
+      await page.evaluate(() => {
+        window.scrollTo(0, 1e6);
+        location.hash = "zones/gone";
+      });
       await page.waitForFunction(() => /can be drawn without a picture/.test(document.querySelector(".editor .hint")?.textContent), LIMIT);
+      assert.equal(await page.evaluate(() => scrollY), 0);
       // Without a name, one that has a picture.
       await page.evaluate(() => { location.hash = "zones"; });
       await page.waitForFunction(() => document.querySelector("form.filter select")?.value === "here", LIMIT);

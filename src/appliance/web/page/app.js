@@ -31,6 +31,8 @@ function showPage() {
   const page = Object.hasOwn(PAGES, name) ? name : "live";
   if (leave) leave();
   leave = PAGES[page].show(main, argument);
+  if (page !== main.dataset.page) window.scrollTo(0, 0);
+  main.dataset.page = page;
   markTab(page);
 }
 
