@@ -12,7 +12,7 @@
 //! FOLDER/lock                            held by the one process that writes
 //! FOLDER/index.sqlite                    what is known of the files; `-wal` and `-shm` belong to it
 //! FOLDER/index.sqlite.damaged-…          put aside, not deleted
-//! FOLDER/index.sqlite.suspect            made by an error that tells of damage: the next start checks all of the index
+//! FOLDER/index.sqlite.suspect            made by an error that shows damage: the next start checks all of the index
 //! FOLDER/SOURCE/YYYY-MM-DD/HHMMSS-ID.mp4 clips and continuous recording, by UTC
 //! FOLDER/SOURCE/YYYY-MM-DD/HHMMSS-ID.jpg snapshots
 //! ```
@@ -20,8 +20,9 @@
 //! **After a kill or a power cut** the next [`Archive::open`] compares index and folder. The index is in WAL mode with
 //! `synchronous = NORMAL`: it is never damaged by a power cut, but may lose its newest changes. A file is synced before the index
 //! calls it complete, and its folder, too. So a row that says `ready` has its bytes, and a file whose row was lost is found by its name,
-//! which holds source, kind and time. All pages of the index are checked only where it was not closed. A row is marked as removed before its file is deleted. No state of the folder makes opening
-//! fail, except that it cannot be written or that another process holds it.
+//! which holds source, kind and time. A row is marked as removed before its file is deleted. All pages of the index are checked only
+//! after such an end, or after an error that shows damage. No state of the folder makes opening fail, except that it cannot be written
+//! or that another process holds it.
 
 mod archive;
 mod error;
