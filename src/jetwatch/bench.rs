@@ -275,7 +275,9 @@ fn print_step_limits(document: &serde_json::Value) {
             continue;
         };
         let findings = run_findings(&run["run"], run.get("meta"));
-        let limit = findings.into_iter().find(|found| found.stage.is_some());
+        // Without a stage, the first says why none is known.
+        let of_stage = findings.iter().position(|found| found.stage.is_some());
+        let limit = findings.into_iter().nth(of_stage.unwrap_or(0));
         lines.extend(
             limit.map(|limit| format!("  {name}: {}, because {}", limit.text, limit.evidence)),
         );

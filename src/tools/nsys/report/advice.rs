@@ -115,8 +115,8 @@ pub struct Finding {
 }
 
 /// The findings of all rules in a capture or a benchmark, the most important first: what is lost, whether the machine was this
-/// program's own, then those about the stage that limits the pipeline, then others. Where no rule explains that stage, one says that it is nearest to its limit. Where the shares of the detectors'
-/// time are known, but no path through the stages, the largest comes last.
+/// program's own, then those about the stage that limits the pipeline, then others. Where no rule explains that stage, one says that it
+/// is nearest to its limit. Where the shares of the detectors' time are known, but no path through the stages, the largest comes last.
 pub(crate) fn advise(metrics: &CaptureMetrics) -> Vec<Finding> {
     let limit = metrics.limit.map(|limit| limit.stage);
     let in_hardware = metrics.run.encodes_in_hardware();
