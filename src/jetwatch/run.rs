@@ -98,7 +98,7 @@ pub(super) fn run(
     }
     if config.web.enabled && config.web.listen.is_none() {
         log::info!(
-            "there is no page: no folder for its users can be written; set JETWATCH_STATE_DIR to one"
+            "no page is served: no folder for its users can be written; set JETWATCH_STATE_DIR to one"
         );
     }
     if systemd::is_managed()

@@ -131,5 +131,5 @@ fn taken_ports_stop_no_daemon_and_the_first_user_is_made_by_the_link() {
     assert!(!run.err.contains("first.html"), "{}", run.err);
     fs::remove_dir_all(state).expect("its own");
     let run = exits(0, installed.command("run").args(["--max-frames", "3"]));
-    assert_has!(run.err => "there is no page: no folder for its users");
+    assert_has!(run.err => "no page is served: no folder for its users");
 }
