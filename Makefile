@@ -23,7 +23,7 @@ PROGRAM := $(TARGET)/debug/jetwatch
 SIMULATOR := $(TARGET)/debug/jetwatch-simulate
 # A first build is a tenth faster without incremental compilation. A folder that has been built in with it, by `cargo build` say, keeps it.
 ifeq ($(wildcard $(TARGET)/debug/incremental/*),)
-demo readme-test program simulator test test-programs tensorrt-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats web-test web-numbers fleet-ansible-test update-test: export CARGO_INCREMENTAL ?= 0
+demo readme-test program simulator test test-programs tensorrt-test nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats web-test fleet-ansible-test update-test: export CARGO_INCREMENTAL ?= 0
 endif
 # Expanded by the shell when a line runs: make would expand it before the set-up in the line above has fetched it.
 ONNXRUNTIME = $$(ls -d "$(CURDIR)"/.cache/onnxruntime/libonnxruntime.so.* 2>/dev/null | tail -n 1)
@@ -179,9 +179,9 @@ web-test: program ## Prove the page in Chromium and Firefox (of Debian, with nod
 	@.ci/setup run test onnxruntime
 	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" tests/web/run $(PROGRAM) "$$(tests/web/install)" $(PICTURES)
 
-web-numbers: program ## Print figures of the page in a real browser: age of the pictures, time to the first picture of the stream (a minute).
+web-numbers: build ## Print figures of the page of the release build in a real browser: age of pictures, the first of a stream, 100,000 objects (minutes).
 	@.ci/setup run test onnxruntime
-	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" NUMBERS=1 tests/web/run $(PROGRAM) "$$(tests/web/install)"
+	@ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}" NUMBERS=1 tests/web/run $(BINARY) "$$(tests/web/install)"
 
 journald: build ## Prove the log in a real journal, under systemd in a container (needs root; half a minute).
 	@.ci/setup run onnxruntime
