@@ -52,6 +52,11 @@ impl Gate {
         is_loss: false,
     };
 
+    /// Whether what is held back is missing behind a loss.
+    const fn is_behind_loss(&self) -> bool {
+        matches!(self, Self::Closed { is_loss: true, .. })
+    }
+
     fn admit(&mut self, unit: Unit, now: Instant) -> bool {
         if !unit.is_delta {
             *self = Self::Open { keyframe: unit.pts };
@@ -131,7 +136,7 @@ impl SyncGate {
             }
             let mut gate = this.gate.lock();
             let is_admitted = gate.admit(unit, Instant::now());
-            if !is_admitted && matches!(*gate, Gate::Closed { is_loss: true, .. }) {
+            if !is_admitted && gate.is_behind_loss() {
                 this.counters.add_behind_loss();
             }
             drop(gate);
@@ -180,8 +185,7 @@ mod tests {
                 pts: Some(gst::ClockTime::from_mseconds(shown)),
             };
             let is_admitted = gate.admit(unit, start + Duration::from_millis(*index as u64 * 500));
-            let is_behind_loss = matches!(gate, Gate::Closed { is_loss: true, .. });
-            lost += usize::from(!is_admitted && is_behind_loss);
+            lost += usize::from(!is_admitted && gate.is_behind_loss());
             is_admitted
         });
         (passed.map(|(_, kind)| kind).collect(), lost)
