@@ -63,10 +63,14 @@ impl CancelHandle {
 /// One reply.
 #[derive(Debug)]
 pub(super) enum Reply {
-    /// A line `name value`; `ready`: the command is done, `missing`: the requested file does not exist.
+    /// A line `name value`, or a text with its name.
     Value(String, String),
     /// A file with its name and its number of bytes, which follow.
     File(String, u64),
+    /// The requested file does not exist.
+    Missing,
+    /// The command is done.
+    Ready,
 }
 
 impl RemoteShell {
@@ -150,6 +154,8 @@ impl RemoteShell {
         };
         let (name, value) = line.split_once(' ').unwrap_or((&line, ""));
         match name {
+            "ready" => Ok(Reply::Ready),
+            "missing" => Ok(Reply::Missing),
             "error" => Err(self.remote_error(value)),
             "file" => {
                 let size = value.rsplit_once(' ');
@@ -168,9 +174,10 @@ impl RemoteShell {
         let mut all = Vec::new();
         loop {
             match self.reply()? {
-                Reply::Value(name, _) if name == "ready" => return Ok(Replies(all)),
+                Reply::Ready => return Ok(Replies(all)),
                 Reply::Value(name, value) => all.push((name, value)),
                 Reply::File(name, bytes) => all.push((name, self.read_text(bytes)?)),
+                Reply::Missing => {}
             }
         }
     }
@@ -199,7 +206,8 @@ impl RemoteShell {
                 pending.commit().map_err(|error| write(error.source))?;
                 true
             }
-            Reply::Value(name, _) if name == "missing" => false,
+            Reply::Missing => false,
+            Reply::Ready => return Err(self.unexpected("ready", "a file")),
             Reply::Value(name, _) => return Err(self.unexpected(&name, "a file")),
         };
         self.replies()?;
@@ -210,8 +218,12 @@ impl RemoteShell {
     pub(super) fn end(mut self) -> Result<()> {
         self.operation = "cleaning up".to_owned();
         self.send_command("end", "")?;
-        while !matches!(self.reply()?, Reply::Value(name, _) if name == "clean") {}
-        Ok(())
+        loop {
+            match self.reply()? {
+                Reply::Value(name, _) if name == "clean" => return Ok(()),
+                _ => {}
+            }
+        }
     }
 
     /// The error for an unexpected reply.

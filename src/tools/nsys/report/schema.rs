@@ -26,89 +26,100 @@ pub(crate) struct TableShape {
     pub optional: &'static [&'static str],
 }
 
-/// A table: its name, its content, the remedy if it is missing, and its required and optional columns.
-const fn shape(
-    name: &'static str,
-    content: &'static str,
-    advice: &'static str,
-    required: &'static [&'static str],
-    optional: &'static [&'static str],
-) -> TableShape {
-    TableShape {
-        name,
-        content,
-        advice,
-        required,
-        optional,
-    }
-}
-
 pub(crate) use shapes::*;
 
 /// The shapes that are read.
 #[rustfmt::skip]
 mod shapes {
-    use super::{TableShape, shape};
+    use super::TableShape;
 
     const TRACE_CUDA: &str = "profile with --trace=cuda, on a machine where the GPU is used";
     const SAMPLE: &str = "profile with jetwatch profile --sampling on or nsys --sample=process-tree, on a machine whose kernel.perf_event_paranoid allows it";
     const SAMPLE_GPU: &str = "profile with nsys --gpu-metrics-device=all as root, on a GPU that nsys supports for it";
 
     /// NVTX ranges and marks, domains and thread names.
-    pub(crate) const NVTX: TableShape = shape("NVTX_EVENTS", "NVTX range", "profile with --trace=nvtx",
-        &["start", "end", "eventType", "globalTid"], &["text", "textId", "domainId", "endGlobalTid", "uint64Value", "int64Value", "uint32Value", "int32Value", "category"]);
+    pub(crate) const NVTX: TableShape = TableShape {
+        name: "NVTX_EVENTS", content: "NVTX range", advice: "profile with --trace=nvtx",
+        required: &["start", "end", "eventType", "globalTid"],
+        optional: &["text", "textId", "domainId", "endGlobalTid", "uint64Value", "int64Value", "uint32Value", "int32Value", "category"] };
 
     /// Calls of the CUDA runtime and driver.
-    pub(crate) const CALLS: TableShape = shape("CUPTI_ACTIVITY_KIND_RUNTIME", "call of CUDA", TRACE_CUDA,
-        &["start", "end", "globalTid", "correlationId", "nameId"], &[]);
+    pub(crate) const CALLS: TableShape = TableShape {
+        name: "CUPTI_ACTIVITY_KIND_RUNTIME", content: "call of CUDA", advice: TRACE_CUDA,
+        required: &["start", "end", "globalTid", "correlationId", "nameId"],
+        optional: &[] };
 
     /// Kernels.
-    pub(crate) const KERNELS: TableShape = shape("CUPTI_ACTIVITY_KIND_KERNEL", "kernel", TRACE_CUDA,
-        &["start", "end", "correlationId", "demangledName"], &["globalPid", "deviceId", "contextId", "streamId", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"]);
+    pub(crate) const KERNELS: TableShape = TableShape {
+        name: "CUPTI_ACTIVITY_KIND_KERNEL", content: "kernel", advice: TRACE_CUDA,
+        required: &["start", "end", "correlationId", "demangledName"],
+        optional: &["globalPid", "deviceId", "contextId", "streamId", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"] };
 
     /// Copies.
-    pub(crate) const COPIES: TableShape = shape("CUPTI_ACTIVITY_KIND_MEMCPY", "copy", TRACE_CUDA,
-        &["start", "end", "correlationId", "bytes", "copyKind"], &["globalPid", "deviceId", "contextId", "streamId", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId"]);
+    pub(crate) const COPIES: TableShape = TableShape {
+        name: "CUPTI_ACTIVITY_KIND_MEMCPY", content: "copy", advice: TRACE_CUDA,
+        required: &["start", "end", "correlationId", "bytes", "copyKind"],
+        optional: &["globalPid", "deviceId", "contextId", "streamId", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId"] };
 
     /// Memory sets.
-    pub(crate) const SETS: TableShape = shape("CUPTI_ACTIVITY_KIND_MEMSET", "memory set", TRACE_CUDA,
-        &["start", "end", "correlationId", "bytes"], &["globalPid", "deviceId", "contextId", "streamId", "memKind"]);
+    pub(crate) const SETS: TableShape = TableShape {
+        name: "CUPTI_ACTIVITY_KIND_MEMSET", content: "memory set", advice: TRACE_CUDA,
+        required: &["start", "end", "correlationId", "bytes"],
+        optional: &["globalPid", "deviceId", "contextId", "streamId", "memKind"] };
 
     /// CUDA graphs that were traced as a whole.
-    pub(crate) const GRAPHS: TableShape = shape("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "CUDA graph", TRACE_CUDA,
-        &["start", "end", "correlationId"], &["globalPid", "deviceId", "contextId", "streamId"]);
+    pub(crate) const GRAPHS: TableShape = TableShape {
+        name: "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", content: "CUDA graph", advice: TRACE_CUDA,
+        required: &["start", "end", "correlationId"],
+        optional: &["globalPid", "deviceId", "contextId", "streamId"] };
 
     /// Calls of the operating system's libraries.
-    pub(crate) const WAITS: TableShape = shape("OSRT_API", "wait in the operating system's libraries", "profile with --trace=osrt",
-        &["start", "end", "globalTid", "nameId"], &["eventClass"]);
+    pub(crate) const WAITS: TableShape = TableShape {
+        name: "OSRT_API", content: "wait in the operating system's libraries", advice: "profile with --trace=osrt",
+        required: &["start", "end", "globalTid", "nameId"],
+        optional: &["eventClass"] };
 
     /// All texts.
-    pub(crate) const STRINGS: TableShape = shape("StringIds", "text", "it is not an export of nsys, or a truncated one: export it again with nsys export --type sqlite",
-        &["id", "value"], &[]);
+    pub(crate) const STRINGS: TableShape = TableShape {
+        name: "StringIds", content: "text", advice: "it is not an export of nsys, or a truncated one: export it again with nsys export --type sqlite",
+        required: &["id", "value"],
+        optional: &[] };
 
     /// Names of threads as the operating system has them.
-    pub(crate) const THREADS: TableShape = shape("ThreadNames", "thread name", "export it again",
-        &["nameId", "globalTid"], &[]);
+    pub(crate) const THREADS: TableShape = TableShape {
+        name: "ThreadNames", content: "thread name", advice: "export it again",
+        required: &["nameId", "globalTid"],
+        optional: &[] };
 
     /// Threads put on a core and taken off it.
-    pub(crate) const SCHEDULING: TableShape = shape("SCHED_EVENTS", "scheduling of threads", "profile with jetwatch profile --sampling on or nsys --cpuctxsw=process-tree, on a machine whose kernel.perf_event_paranoid allows it",
-        &["start", "cpu", "isSchedIn", "globalTid"], &["threadState"]);
+    pub(crate) const SCHEDULING: TableShape = TableShape {
+        name: "SCHED_EVENTS", content: "scheduling of threads", advice: "profile with jetwatch profile --sampling on or nsys --cpuctxsw=process-tree, on a machine whose kernel.perf_event_paranoid allows it",
+        required: &["start", "cpu", "isSchedIn", "globalTid"],
+        optional: &["threadState"] };
 
     /// Samples of running threads.
-    pub(crate) const SAMPLES: TableShape = shape("COMPOSITE_EVENTS", "sample of call stacks", SAMPLE,
-        &["id", "start", "globalTid"], &[]);
+    pub(crate) const SAMPLES: TableShape = TableShape {
+        name: "COMPOSITE_EVENTS", content: "sample of call stacks", advice: SAMPLE,
+        required: &["id", "start", "globalTid"],
+        optional: &[] };
 
     /// Functions on the stacks of samples.
-    pub(crate) const SAMPLE_FRAMES: TableShape = shape("SAMPLING_CALLCHAINS", "call stack", SAMPLE,
-        &["id", "symbol", "module", "stackDepth"], &["unresolved", "specialEntry"]);
+    pub(crate) const SAMPLE_FRAMES: TableShape = TableShape {
+        name: "SAMPLING_CALLCHAINS", content: "call stack", advice: SAMPLE,
+        required: &["id", "symbol", "module", "stackDepth"],
+        optional: &["unresolved", "specialEntry"] };
 
     /// Sampled metrics of GPUs.
-    pub(crate) const GPU_METRICS: TableShape = shape("GPU_METRICS", "metric of a GPU", SAMPLE_GPU,
-        &["timestamp", "typeId", "metricId", "value"], &[]);
+    pub(crate) const GPU_METRICS: TableShape = TableShape {
+        name: "GPU_METRICS", content: "metric of a GPU", advice: SAMPLE_GPU,
+        required: &["timestamp", "typeId", "metricId", "value"],
+        optional: &[] };
 
     /// Names of the metrics of GPUs.
-    pub(crate) const GPU_METRIC_NAMES: TableShape = shape("TARGET_INFO_GPU_METRICS", "name of a GPU's metric", SAMPLE_GPU,
-        &["typeId", "metricId", "metricName"], &[]);
+    pub(crate) const GPU_METRIC_NAMES: TableShape = TableShape {
+        name: "TARGET_INFO_GPU_METRICS", content: "name of a GPU's metric", advice: SAMPLE_GPU,
+        required: &["typeId", "metricId", "metricName"],
+        optional: &[] };
 }
 
 /// What nsys notes of a capture, from 2023 on.
