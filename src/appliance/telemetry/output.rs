@@ -45,7 +45,7 @@ impl BusyTime {
         self.0.lock().total += time;
     }
 
-    /// Adds the time of `work`, also while it lasts: a receiver may hold it for ever.
+    /// Adds the time of `work`, also while it lasts: a receiver may hold it without end.
     pub fn time<T>(&self, work: impl FnOnce() -> T) -> T {
         self.count(|threads| threads + 1);
         let done = work();

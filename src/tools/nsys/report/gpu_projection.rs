@@ -7,7 +7,7 @@
 
 use std::cmp::Reverse;
 
-use super::capture::{Capture, Style};
+use super::capture::{Capture, Style, durations};
 
 /// No parent.
 pub(crate) const NO_RANGE: u32 = u32::MAX;
@@ -69,6 +69,8 @@ pub(crate) struct Projected {
     /// Number of calls within it with GPU operations.
     pub operations: u32,
 }
+
+durations! { Projected }
 
 /// All projections, in the order of the capture's ranges.
 pub(crate) fn project(

@@ -94,9 +94,19 @@ pub(crate) struct UnitLoads {
 }
 
 /// Calls in which writing to a file waits for the disk.
-#[rustfmt::skip]
 const DISK_CALLS: [&str; 12] = [
-    "write", "writev", "pwrite", "pwrite64", "pwritev", "fsync", "fdatasync", "sync_file_range", "fwrite", "fflush", "msync", "fallocate",
+    "write",
+    "writev",
+    "pwrite",
+    "pwrite64",
+    "pwritev",
+    "fsync",
+    "fdatasync",
+    "sync_file_range",
+    "fwrite",
+    "fflush",
+    "msync",
+    "fallocate",
 ];
 
 /// Names of publishing threads.

@@ -172,20 +172,20 @@ pub(super) fn nearest(metrics: &CaptureMetrics) -> Option<Finding> {
     // Frames come at the pace of cameras, so that the wait for them limits nothing.
     let is_camera = limit.stage == Stage::Input && metrics.input != InputKind::File;
     let drops = metrics.run.drops_frames();
-    let (text, evidence, advice, keys) = match is_camera {
-        true if drops => (
+    let (text, evidence, advice, keys) = match (is_camera, drops) {
+        (true, true) => (
             "no stage is at its limit; frames that come at the same moment may have caused the drops".to_owned(),
             waits_for_frames(metrics),
             "give the detectors less to do",
             "detector.interval detector.model detector.precision sources[].max_fps",
         ),
-        false if drops => (
+        (false, true) => (
             format!("{stage} is nearest to its limit, and at it for a part of the time: then frames are dropped"),
             numbers(metrics)?,
             "give this stage less to do, or keep other programs from its cores",
             keys(limit.stage),
         ),
-        _ => (
+        (_, false) => (
             format!("no stage is at its limit; {stage} is nearest to it"),
             numbers(metrics)?,
             "nothing has to be changed; with more sources or frames, this stage would be the first to be too slow",
@@ -203,16 +203,21 @@ pub(super) fn nearest(metrics: &CaptureMetrics) -> Option<Finding> {
 }
 
 /// Keys that change the time of a stage.
-#[rustfmt::skip]
 const fn keys(stage: Stage) -> &'static str {
     match stage {
         Stage::Input => "sources[].uri",
-        Stage::VideoDecode | Stage::VideoDecodeStay => "sources[].decoder sources[].decoder_threads",
+        Stage::VideoDecode | Stage::VideoDecodeStay => {
+            "sources[].decoder sources[].decoder_threads"
+        }
         Stage::Scale | Stage::ScaleStay => "sources[].scaling sources[].max_fps",
         Stage::Source | Stage::Enqueue => "sources[].uri",
         Stage::Batch => "detector.batch_timeout_ms detector.batch_size",
         Stage::Tensor => "detector.backend detector.workers",
-        Stage::Infer | Stage::GpuCopyIn | Stage::GpuTensor | Stage::GpuNetwork | Stage::GpuCopyOut => "detector.model detector.precision detector.workers",
+        Stage::Infer
+        | Stage::GpuCopyIn
+        | Stage::GpuTensor
+        | Stage::GpuNetwork
+        | Stage::GpuCopyOut => "detector.model detector.precision detector.workers",
         Stage::Decode => "detector.score_threshold detector.classes",
         Stage::SendResults | Stage::Track => "tracker",
         Stage::Publish => "publish.update_interval_ms publish.detections",

@@ -249,7 +249,9 @@ macro_rules! durations {
     )*};
 }
 
-durations! { Range Call Operation super::gpu_projection::Projected }
+pub(crate) use durations;
+
+durations! { Range Call Operation }
 
 impl Capture {
     /// The thread with this number.

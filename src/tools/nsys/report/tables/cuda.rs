@@ -64,11 +64,21 @@ pub(super) fn kernel_grid_sum(context: &AnalysisContext<'_>) -> Table {
 }
 
 /// nsys's words for directions of copies, by CUPTI's number.
-#[rustfmt::skip]
 const DIRECTIONS: [&str; 14] = [
-    "[CUDA memcpy Unknown]", "[CUDA memcpy HtoD]", "[CUDA memcpy DtoH]", "[CUDA memcpy HtoA]", "[CUDA memcpy AtoH]", "[CUDA memcpy AtoA]",
-    "[CUDA memcpy AtoD]", "[CUDA memcpy DtoA]", "[CUDA memcpy DtoD]", "[CUDA memcpy HtoH]", "[CUDA memcpy PtoP]", "[CUDA Unified Memory memcpy HtoD]",
-    "[CUDA Unified Memory memcpy DtoH]", "[CUDA Unified Memory memcpy DtoD]",
+    "[CUDA memcpy Unknown]",
+    "[CUDA memcpy HtoD]",
+    "[CUDA memcpy DtoH]",
+    "[CUDA memcpy HtoA]",
+    "[CUDA memcpy AtoH]",
+    "[CUDA memcpy AtoA]",
+    "[CUDA memcpy AtoD]",
+    "[CUDA memcpy DtoA]",
+    "[CUDA memcpy DtoD]",
+    "[CUDA memcpy HtoH]",
+    "[CUDA memcpy PtoP]",
+    "[CUDA Unified Memory memcpy HtoD]",
+    "[CUDA Unified Memory memcpy DtoH]",
+    "[CUDA Unified Memory memcpy DtoD]",
 ];
 
 /// Copies and sets: what they are called, how long they took or how much they moved, and the sum of that.

@@ -46,9 +46,15 @@ pub(super) fn api_sync(context: &AnalysisContext<'_>) -> Table {
 const PAGEABLE: i8 = 0;
 const PINNED: i8 = 1;
 const MANAGED: i8 = 4;
-#[rustfmt::skip]
 const KINDS: [&str; 8] = [
-    "Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static", "Unknown",
+    "Pageable",
+    "Pinned",
+    "Device",
+    "Array",
+    "Managed",
+    "Device Static",
+    "Managed Static",
+    "Unknown",
 ];
 
 /// Copies of this direction from the host return at once up to this size, as nsys has it.
