@@ -95,16 +95,19 @@ function label(text, most, attributes) {
 
 // A drawing as wide as the page, made again when that changes, so that its texts keep their size. `draw` gets the drawing and its
 // width, and returns its height.
+const drawings = [];
 function drawing(name, draw) {
   const frame = make("div", { class: "drawing" });
   let width = 0;
-  new ResizeObserver(() => {
+  const fit = () => {
     if (!frame.clientWidth || frame.clientWidth === width) return;
     width = frame.clientWidth;
     const svg = make("svg", { role: "img", "aria-label": name, width });
     svg.setAttribute("height", draw(svg, width));
     frame.replaceChildren(svg);
-  }).observe(frame);
+  };
+  drawings.push(fit);
+  new ResizeObserver(fit).observe(frame);
   return frame;
 }
 
@@ -428,3 +431,5 @@ for (const report of data.reports) {
   }
   for (const shown of report.tables) if (shown.name !== "verdict") page.append(table(shown));
 }
+// The first drawings are made with the page, not a frame later.
+for (const draw of drawings) draw();
