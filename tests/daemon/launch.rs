@@ -6,6 +6,7 @@ use crate::support;
 use std::path::{Path, PathBuf};
 
 use jetwatch_source::SourceError;
+use jetwatch_telemetry::Stage;
 use jetwatch_types::Size;
 
 use support::clips::{self, gst_launch};
@@ -140,6 +141,20 @@ fn fragments_with_demuxers_and_decodebin_run() {
     ] {
         assert_runs(&clips.fill(fragment));
     }
+}
+
+/// Else the verdict on a fragment with a slow filter was that scaling is the limit, and that the VIC helps.
+#[test]
+fn filters_between_conversions_are_not_counted_as_scaling() {
+    let fragment = "videotestsrc ! video/x-raw,width=160,height=96,framerate=30/1,format=I420 ! videoconvert ! video/x-raw,format=AYUV \
+        ! videobalance saturation=0 ! videoconvert ! video/x-raw,format=I420";
+    let collector = Collector::start(&config(launch(fragment)), usize::MAX);
+    let recorder = collector.recorder.clone();
+    wait_until_some("images through the filter and the conversions", || {
+        let count = |stage| recorder.latency(stage).map_or(0, |times| times.frames);
+        (count(Stage::VideoDecode) >= 5 && count(Stage::Scale) >= 10).then_some(())
+    });
+    let _ = collector.stop();
 }
 
 #[test]

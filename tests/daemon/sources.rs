@@ -10,6 +10,7 @@ use std::time::Duration;
 use jetwatch_config::{RtspTransport, SourceUri, SyntheticScene};
 use jetwatch_platform::SysRoot;
 use jetwatch_source::SourceError;
+use jetwatch_telemetry::Stage;
 use jetwatch_types::Size;
 
 use support::clips;
@@ -278,7 +279,15 @@ fn image_folder_is_delivered_by_name_in_any_size() {
     save("a.png", 17, 200, 100);
     save("c.jpeg", 640, 480, 150);
     fs::write(folder.path().join("b2.jpg"), "damaged").expect("the folder is writable");
-    let frames = frames_of(&config(SourceUri::Images(folder.path().to_owned())));
+    let collector = Collector::start(
+        &config(SourceUri::Images(folder.path().to_owned())),
+        usize::MAX,
+    );
+    let recorder = collector.recorder.clone();
+    let (frames, result) = collector.join();
+    result.expect("a source that ends");
+    let decoded = recorder.latency(Stage::VideoDecode);
+    assert_eq!(decoded.map(|times| times.frames), Some(4));
     let seen: Vec<_> = frames
         .iter()
         .map(|frame| (frame.meta.source_size, frame.image, frame.meta.pts))

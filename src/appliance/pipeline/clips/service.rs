@@ -230,7 +230,7 @@ impl Writer {
         self.meter.lost(images);
         // Where a file fails, the recorder says why.
         if let Some(recorded) = recorded.first().filter(|_| images > 0) {
-            log::warn!(source = recorded.label.source.as_str(), images; "images are missing in clips: they came faster than they were written; the disk is too slow, or a file is read faster than it plays (playback_fps)");
+            log::warn!(source = recorded.label.source.as_str(), images; "images are missing in clips: they came faster than they were written; the disk or the CPU is too slow, or a file is read faster than it plays (playback_fps)");
         }
     }
 }

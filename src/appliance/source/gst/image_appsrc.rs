@@ -15,7 +15,7 @@ use crate::image_file::{self, ImageFiles};
 use crate::{SourceContext, SourceError};
 use jetwatch_config::SourceConfig;
 use jetwatch_pixels::BgrxImage;
-use jetwatch_telemetry::StopToken;
+use jetwatch_telemetry::{Recorder, Stage, StopToken};
 
 use super::build::{BuiltPipeline, build_error};
 use super::diagnostics::SessionDiagnostics;
@@ -25,6 +25,7 @@ use super::scaler;
 /// State of the image list: files, position and loop.
 struct Feeder {
     images: ImageFiles,
+    recorder: Recorder,
     stop: StopToken,
     loop_at_end: bool,
     /// Index of the next file.
@@ -57,6 +58,7 @@ pub(super) fn build(
     source.set_property_from_str("format", "time");
     let mut feeder = Feeder {
         images,
+        recorder: context.recorder.clone(),
         stop: context.stop.clone(),
         loop_at_end: config.loop_at_end,
         next: 0,
@@ -110,7 +112,10 @@ impl Feeder {
             let index = self.next;
             self.next += 1;
             let path = &self.images.files[index];
-            match image_file::read(path, self.images.is_turned) {
+            let decoding = self.recorder.range(Stage::VideoDecode, 1);
+            let read = image_file::read(path, self.images.is_turned);
+            drop(decoding);
+            match read {
                 Ok(image) => {
                     self.any_readable = true;
                     return Some((self.index_offset + index, image));

@@ -56,16 +56,36 @@ pub(super) fn attach(
             ));
         }
     }
-    let mut scalers = all(&[StepKind::Scale, StepKind::Color, StepKind::Copy]);
+    const SCALERS: &[StepKind] = &[StepKind::Scale, StepKind::Color, StepKind::Copy];
+    let mut scalers = all(SCALERS);
     if let Some((first, _)) = scalers.next() {
         let last = scalers.next_back().map_or(first, |(last, _)| last);
         let stages = [Stage::Scale, Stage::ScaleStay];
         time_stay((first, last), stages, source, recorder);
-        if all(&[StepKind::Scale, StepKind::Color, StepKind::Copy]).any(is_on_cpu) {
+    }
+    // A filter of a launch line may stand between two of them. It makes the images, as a decoder does.
+    let is_filter =
+        |(element, steps): &(gst::Element, Vec<PlanStep>)| steps.is_empty() && is_filter(element);
+    let filters = found.iter().filter(|found| is_filter(found));
+    guards.extend(
+        filters
+            .filter_map(|(filter, _)| watch(filter, filter, Stage::VideoDecode, recorder, || {})),
+    );
+    for group in found.split(is_filter) {
+        let mut scalers = group.iter().filter(|(_, steps)| does(steps, SCALERS));
+        let is_on_cpu = scalers.clone().any(is_on_cpu);
+        if let Some((first, _)) = scalers.next().filter(|_| is_on_cpu) {
+            let last = scalers.next_back().map_or(first, |(last, _)| last);
             guards.extend(watch(first, last, Stage::Scale, recorder, || {}));
         }
     }
     guards
+}
+
+/// Whether an element changes what images show, and neither their size nor their format.
+fn is_filter(element: &gst::Element) -> bool {
+    let class = element.factory().map(|factory| factory.klass().to_owned());
+    class.is_some_and(|class| class.starts_with("Filter/Effect"))
 }
 
 /// Times the stay of buffers from the input of `first` to the output of `last`, and names the thread of the input.

@@ -135,9 +135,9 @@ pub(super) const LIMITS: &[Rule] = &[
         "sources[].uri"),
     limit("video_decode_limit", StageLimit {
             applies: |metrics| !metrics.decodes_in_hardware,
-            ..StageLimit::new(Stage::VideoDecode, "decoding video is the limit: a source has no more images")
+            ..StageLimit::new(Stage::VideoDecode, "decoding is the limit: a source has no more images")
         },
-        "decode in hardware (decoder: hardware) where the machine can, give the decoder more threads, or let the camera send fewer or smaller images; max_fps and interval do not help, since every image is decoded",
+        "decode in hardware (decoder: hardware) where the machine can, give the decoder more threads, let the camera send fewer or smaller images, or make the filters of a launch line faster; max_fps and interval do not help, since every image is decoded",
         "sources[].decoder sources[].decoder_threads sources[].uri"),
     limit("hardware_decode_limit", StageLimit {
             applies: |metrics| metrics.decodes_in_hardware,

@@ -14,6 +14,8 @@ const GPU_FULL: f64 = 0.9;
 const GPU_IDLE: f64 = 0.2;
 /// Share of a detector's CPU work that is reported.
 const LARGE_SHARE: f64 = 0.3;
+/// The same of the network from which it is the limit of a detector without time left.
+const MAIN_SHARE: f64 = 0.5;
 /// Share of the time in write calls above which a thread waits for its disk.
 const DISK_BOUND: f64 = 0.1;
 /// Share from which blocking copies, and work of other threads on the GPU, are reported.
@@ -69,6 +71,18 @@ pub(super) const OTHERS: &[Rule] = &[
                 format!("GPU idle {}: it waits while its detectors work on the CPU", percent(idle)),
                 format!("{} detectors, which waited for frames only {} of the time", metrics.detectors, percent(waited)),
             ))
+        })),
+    rule("detectors_limit", &[Stage::Infer, Stage::Tensor, Stage::Decode],
+        "add one detector where a core is idle; else use a smaller or INT8 model, or raise the score threshold",
+        "detector.workers detector.precision detector.model detector.score_threshold",
+        Cause::Found("the detectors are the limit: all of their work together, and no part of it alone", |metrics| {
+            let share = |stage: Stage| metrics.shares[stage as usize];
+            let parts = [Stage::Infer, Stage::Tensor, Stage::Decode];
+            let is_large = share(Stage::Infer) >= MAIN_SHARE || [Stage::Tensor, Stage::Decode].iter().any(|stage| share(*stage) >= LARGE_SHARE);
+            (metrics.gpu_busy.is_none() && are_detectors_full(metrics) && !is_large).then(|| {
+                let parts = parts.map(|stage| format!("{} {}", stage.name(), percent(share(stage))));
+                format!("of the detectors' time went into {}", parts.join(", "))
+            })
         })),
     rule("launch_limit", &[Stage::Infer], "use larger batches", "detector.batch_size",
         Cause::Varies(|metrics| {
@@ -281,6 +295,13 @@ const BATCH_LATENCY: Rule = rule("batch_latency", &[Stage::Batch, Stage::Input],
 pub(super) fn is_infer_limit(metrics: &CaptureMetrics) -> bool {
     limits::evidence(metrics, &[Stage::Infer]).is_some()
         || is_detector_limit(metrics) && metrics.shares[Stage::Infer as usize] >= BOTTLENECK
+        || are_detectors_full(metrics) && metrics.shares[Stage::Infer as usize] >= MAIN_SHARE
+}
+
+/// Whether the detectors have no time left, whichever part of their work takes it.
+fn are_detectors_full(metrics: &CaptureMetrics) -> bool {
+    let work = DETECTOR_STAGES.map(|stage| metrics.shares[stage as usize]);
+    metrics.limit.is_some() && is_detector_limit(metrics) && work.iter().sum::<f64>() >= BOTTLENECK
 }
 
 /// Whether the network is the limit and neither a GPU nor a DLA ran it. A scripted detector is not a network.
