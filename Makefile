@@ -34,7 +34,7 @@ packages = "$$(ls -t $(TARGET)/debian/jetwatch_*_$(1).deb | head -n1)" "$$(ls -t
 
 .PHONY: help demo readme-test picodet program simulator build test test-programs nightly quantizer quantize-test tensorrt-test sanitize gpu-test \
     nsys-test metrics-test homeassistant-test homeassistant-test-2025 fleet-test fleet-test-nats \
-    fleet-bench fleet-sizing web-test web-numbers v4l2 journald faults storm week userland test-arm64 deb deb-arm64 \
+    fleet-bench fleet-sizing web-test web-numbers v4l2 journald faults storm week userland userland-test test-arm64 deb deb-arm64 \
     appliance appliance-arm64 appliance-limits instructions sources media-numbers lint audit docs bench fuzz \
     clean fleet-ansible-test update-test
 
@@ -206,6 +206,11 @@ week: build ## Run one daemon under load for MINUTES=30: no event lost, no growt
 userland: ## Pass all tests on the userland of SUITE=focal (Ubuntu 20.04, JetPack 5), jammy (22.04, 6), noble (24.04, 7), bullseye (x86-64, root; TESTS= names some).
 	@.ci/setup build
 	@TESTS='$(TESTS)' tests/gstreamer/run $(or $(SUITE),focal)
+
+userland-test: ## Pass the tests that touch GStreamer, GLib and systemd on the userland of Ubuntu 20.04 (x86-64, root).
+	@.ci/setup build
+	@TESTS='^(clip|commands|gstreamer_log|launch|machine_stats|media|record|reload|run|schedules|secrets|sources|spool|switches|systemd)|^field_(files|network)|^(metrics|publish|web|home_assistant|formats|groups|offline_hold|scene_rules)' \
+	    tests/gstreamer/run focal --test daemon
 
 test-arm64: ## Pass the unit tests of all crates for arm64, in qemu's user emulation (x86-64, root; 1 GB in .cache; many minutes).
 	@TESTS='$(TESTS)' cross/test
