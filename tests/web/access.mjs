@@ -16,7 +16,19 @@ const READY = { live: ".tile[data-pictures]", events: ".list .event", "zones/gat
 export async function findings(page) {
   await page.evaluate(AXE);
   return page.evaluate(async () => {
-    const found = await window.axe.run(document, { resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] });
+    const run = () => window.axe.run(document, { resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] });
+    // axe ends with an error where the page takes an element away that it has a finding or a check for: it looked at no state of the page then.
+    let isRemoved = false;
+    const observer = new MutationObserver((changes) => { isRemoved ||= changes.some((change) => change.removedNodes.length); });
+    observer.observe(document.body, { childList: true, subtree: true });
+    let found = null;
+    while (!found) {
+      isRemoved = false;
+      found = await run().catch((error) => {
+        if (!isRemoved) throw error;
+      });
+    }
+    observer.disconnect();
     return found.violations
       .map(({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.html.slice(0, 160)} ${node.any.map((check) => check.message).join("; ")}`).join(" | ")}`);
   });
