@@ -24,8 +24,8 @@ pub use clip_file::{ClipFacts, ClipFile};
 pub use clips::{ClipChange, ClipMachine, ClipTimes};
 pub use parameter_sets::{ParameterSets, size_of};
 pub use recorder::{
-    ClipCommand, ClipLabel, ClipStore, Mark, RETRY_INTERVAL, Recorded, Recorder, RecorderCounts,
-    StoreError,
+    ClipCommand, ClipLabel, ClipStore, Mark, POLL_INTERVAL, RETRY_INTERVAL, Recorded, Recorder,
+    RecorderCounts, StoreError,
 };
 pub use ring::{Cursor, Ring, RingLimits, RingUnit};
 pub use sound::SoundUnit;

@@ -18,6 +18,9 @@ use crate::timeline::StreamTime;
 /// Wait before a store that has failed is tried again.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Time after which rings are to be written to files: [`Recorder::poll`].
+pub const POLL_INTERVAL: Duration = Duration::from_millis(250);
+
 /// Units that are taken from a ring at once.
 const BATCH: usize = 128;
 
@@ -147,6 +150,7 @@ pub struct Recorder<S: ClipStore> {
     units: Vec<RingUnit>,
     /// Set while the store fails.
     retry_at: Option<Instant>,
+    polled_at: Option<Instant>,
     counts: RecorderCounts,
     recorded: Vec<Recorded>,
 }
@@ -175,6 +179,7 @@ impl<S: ClipStore> Recorder<S> {
             open: Vec::new(),
             units: Vec::new(),
             retry_at: None,
+            polled_at: None,
             counts: RecorderCounts {
                 files: 0,
                 lost: 0,
@@ -199,7 +204,8 @@ impl<S: ClipStore> Recorder<S> {
         std::mem::take(&mut self.recorded)
     }
 
-    /// Executes a command. The files that it ends are complete when it returns.
+    /// Executes a command. The files that it ends are complete when it returns. Commands that leave no time between them do not keep
+    /// others from being written.
     pub fn execute(&mut self, command: ClipCommand, now: Instant) {
         match command {
             ClipCommand::Open {
@@ -248,6 +254,10 @@ impl<S: ClipStore> Recorder<S> {
                 self.poll(now);
             }
         }
+        let is_due = |at: Instant| now.saturating_duration_since(at) >= POLL_INTERVAL;
+        if self.polled_at.is_none_or(is_due) {
+            self.poll(now);
+        }
     }
 
     fn add(
@@ -271,6 +281,7 @@ impl<S: ClipStore> Recorder<S> {
 
     /// Writes what has come since the last call, and completes the clips that are over.
     pub fn poll(&mut self, now: Instant) {
+        self.polled_at = Some(now);
         if self.retry_at.is_some_and(|at| now < at) {
             // Clips that are over while nothing can be written end as they are.
             let over = self.open.extract_if(.., |open| open.is_over);

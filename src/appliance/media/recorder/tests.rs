@@ -165,6 +165,13 @@ fn close(id: &str, index: u64) -> ClipCommand {
     }
 }
 
+fn track(clip: &str, track: &str) -> ClipCommand {
+    ClipCommand::Track {
+        clip: clip.to_owned(),
+        track: track.to_owned(),
+    }
+}
+
 fn recorder() -> (Recorder<MemoryStore>, Rc<RefCell<Memory>>) {
     let store = MemoryStore::default();
     let memory = Rc::clone(&store.0);
@@ -180,13 +187,7 @@ fn clip_begins_with_the_keyframe_before_its_pre_roll_and_is_complete_at_its_end(
     recorder.execute(camera.open("a", 250, 5), now);
     recorder.poll(now);
     camera.bring(200);
-    recorder.execute(
-        ClipCommand::Track {
-            clip: "a".to_owned(),
-            track: "second".to_owned(),
-        },
-        now,
-    );
+    recorder.execute(track("a", "second"), now);
     recorder.execute(close("a", 440), now);
     let recorded = recorder.take_recorded();
     let [clip] = recorded.as_slice() else {
@@ -224,6 +225,26 @@ fn clips_of_one_source_may_overlap() {
             ("b".to_owned(), time(75), time(129))
         ]
     );
+}
+
+/// Objects that came more often than four times a second kept the thread from writing, until the ring had dropped images.
+#[test]
+fn new_objects_without_pause_lose_no_image() {
+    let start = Instant::now();
+    let (mut recorder, _) = recorder();
+    // Four seconds.
+    let mut camera = Camera::new("gate", 104_000);
+    camera.bring(50);
+    recorder.execute(camera.open("a", 49, 0), start);
+    for number in 0..200 {
+        camera.bring(5);
+        let now = start + Duration::from_millis(200 * (number + 1));
+        recorder.execute(track("a", &number.to_string()), now);
+    }
+    recorder.execute(close("a", 1049), start + Duration::from_secs(40));
+    assert_eq!(recorder.counts().lost, 0);
+    let clip = recorder.take_recorded().pop().expect("a clip");
+    assert_eq!(clip.facts.images, 1025);
 }
 
 #[test]

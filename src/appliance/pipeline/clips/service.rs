@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use jetwatch_archive::Archive;
 use jetwatch_config::{Config, SourceConfig};
 use jetwatch_detect::DetectError;
-use jetwatch_media::{ClipCommand, Recorder, RingLimits, SourceStream};
+use jetwatch_media::{ClipCommand, POLL_INTERVAL, Recorder, RingLimits, SourceStream};
 use jetwatch_telemetry::{OutputMeter, StopToken, thread_names};
 use jetwatch_types::Classes;
 
@@ -26,9 +26,6 @@ const COMMAND_DEPTH: usize = 1024;
 
 /// Commands of one source that may wait for the channel.
 const MAX_UNSENT: usize = 1024;
-
-/// Interval at which the rings are written to files.
-const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Sends the commands of one source, and keeps those that find the channel full.
 pub(super) struct CommandSender {
