@@ -5,11 +5,10 @@ use crate::support;
 
 use std::fmt::Write as _;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Child;
 
 use serde_json::Value;
 use support::daemon::{
-    Running, Setup, Signal, signal, start, terminate, wait_for_output, wait_until_some,
+    Running, Setup, Signal, keeps, signal, start, terminate, wait_for_output, wait_until_some,
 };
 
 /// A source of four small frames a second.
@@ -277,25 +276,13 @@ fn source_is_removed_during_adaptive_interval() {
     }
 }
 
-/// Whether SIGHUP no longer ends the process.
-fn keeps_hangups(child: &Child) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
-    let status = status.expect("it runs");
-    let has_hangup = |mask: &str| {
-        let mask = status.lines().find_map(|line| line.strip_prefix(mask));
-        let mask = u64::from_str_radix(mask.expect("a mask").trim(), 16);
-        mask.expect("hexadecimal") & 1 == 1
-    };
-    has_hangup("SigCgt:") || has_hangup("SigBlk:")
-}
-
 #[test]
 fn signals_right_after_the_start_reload_or_end() {
     let setup = Setup::new(&yaml(&[source("cam", 1)], ""));
     // From the first line of the program on; the loader of the system runs before.
     let start = || {
         let child = start(&mut setup.command("run"));
-        while !keeps_hangups(&child) {}
+        while !keeps(&child, Signal::HUP) {}
         child
     };
     // Also while the program executes itself again.

@@ -252,6 +252,17 @@ pub fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).expect("it runs");
 }
 
+/// Whether a signal no longer ends the child at once: it handles or blocks it.
+pub fn keeps(child: &Child, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
+    let status = status.expect("it runs");
+    ["SigCgt:", "SigBlk:"].iter().any(|name| {
+        let mask = status.lines().find_map(|line| line.strip_prefix(name));
+        let mask = u64::from_str_radix(mask.expect("a mask").trim(), 16);
+        mask.expect("hexadecimal") >> (signal.as_raw() - 1) & 1 == 1
+    })
+}
+
 /// Sends SIGTERM, and returns the log of the child, which ends with status 0.
 pub fn terminate(child: Child) -> String {
     signal(&child, Signal::TERM);

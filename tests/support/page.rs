@@ -17,7 +17,7 @@ use jetwatch_web::{
 };
 use serde_json::{Value, json};
 
-use super::daemon::{Setup, Signal, TEST_TIMEOUT, signal, start, wait_until_some};
+use super::daemon::{Setup, Signal, TEST_TIMEOUT, keeps, signal, start, wait_until_some};
 use super::ports::free_port;
 
 pub const PASSWORD: &str = "a long password";
@@ -372,6 +372,10 @@ impl Daemon {
     }
 
     pub fn stop(mut self) -> String {
+        // The page is there a moment before.
+        wait_until_some("its signals", || {
+            keeps(&self.child, Signal::TERM).then_some(())
+        });
         signal(&self.child, Signal::TERM);
         let mut text = String::new();
         if let Some(mut err) = self.child.stderr.take() {
