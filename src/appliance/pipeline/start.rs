@@ -200,7 +200,7 @@ impl Pipeline {
             },
         };
         let mut pipeline = Self {
-            deadline: options.duration.map(|duration| Instant::now() + duration),
+            deadline: None,
             detector_description: detector.describe(),
             sources: Sources::new(defaults, &shared, Switches::load(config)),
             control: requests,
@@ -219,10 +219,12 @@ impl Pipeline {
             health,
             broker,
         };
-        match pipeline.start_threads(config, workers, &options.root) {
-            Ok(()) => Ok(pipeline),
-            Err(error) => Err(pipeline.abort(error)),
+        if let Err(error) = pipeline.start_threads(config, workers, &options.root) {
+            return Err(pipeline.abort(error));
         }
+        // Networks may have loaded for as long as the run is to last.
+        pipeline.deadline = options.duration.map(|duration| Instant::now() + duration);
+        Ok(pipeline)
     }
 
     /// Ends a pipeline that cannot start; returns the first error.

@@ -101,7 +101,7 @@ impl CaptureMetrics {
                     Some(Stage::VideoDecode)
                 }
                 // A free machine would show whether images come slowly, or the work on them is slow.
-                Some(stage) if share(stage) < BOTTLENECK && by_work != Some(stage) => None,
+                Some(stage) if by_work != Some(stage) => None,
                 limit => limit,
             }
         } else {
