@@ -65,8 +65,12 @@ struct DoubleNvDecoder {
     GstBin base;
     Values *values;
     GstElement *inside, *part;
-    GstPad *sink;
+    GstPad *sink, *src;
     const Codec *codec;
+    // Size of the images, and those that are decoded and not given yet.
+    int width, height;
+    GQueue late;
+    bool is_ending, is_broken;
 };
 struct DoubleNvDecoderClass {
     GstBinClass base;
@@ -79,6 +83,9 @@ typedef DoubleNvDecoderClass DoubleNvJpegDecoderClass;
 G_DEFINE_TYPE(DoubleNvJpegDecoder, jpeg_decoder, decoder_get_type())
 
 static bool is_jpeg_only(DoubleNvDecoder *self) { return G_OBJECT_TYPE(self) == jpeg_decoder_get_type(); }
+
+// How many images the decoder keeps: its pictures leave it when others come, or the end.
+static guint late_images() { return static_cast<guint>(std::stoi(file_line("decoder-late", "0"))); }
 
 static GstElement *make_software_decoder(const Codec &codec) {
     for (const char *name : codec.decoders) {
@@ -102,6 +109,17 @@ static bool set_codec(DoubleNvDecoder *self, const GstCaps *caps) {
         GST_ELEMENT_ERROR(self, STREAM, WRONG_TYPE, ("JPEG needs mjpeg=1"), (nullptr));
         return false;
     }
+    int width = 0, height = 0;
+    gst_structure_get_int(gst_caps_get_structure(caps, 0), "width", &width);
+    gst_structure_get_int(gst_caps_get_structure(caps, 0), "height", &height);
+    bool is_other_size = self->codec && (width != self->width || height != self->height);
+    self->width = width;
+    self->height = height;
+    if (is_other_size && has_file("decoder-of-one-size")) {
+        self->is_broken = true;
+        GST_ELEMENT_ERROR(self, RESOURCE, FAILED, ("Failed to process frame."), ("Maybe be due to not enough memory or failing driver"));
+        return false;
+    }
     if (self->codec == wanted) return true;
     if (self->inside) {
         gst_ghost_pad_set_target(GST_GHOST_PAD(self->sink), nullptr);
@@ -114,7 +132,7 @@ static bool set_codec(DoubleNvDecoder *self, const GstCaps *caps) {
         return false;
     }
     set_encoding(self->part, wanted->encoding, wanted->engine);
-    if (!is_jpeg_only(self)) set_buffers(self->part, kLeastSurfaces + static_cast<guint>(self->values->as_int(EXTRA)));
+    if (!is_jpeg_only(self)) set_buffers(self->part, kLeastSurfaces + static_cast<guint>(self->values->as_int(EXTRA)) + late_images());
     gst_bin_add(GST_BIN(self), self->inside);
     GstPad *target = gst_element_get_static_pad(self->inside, "sink");
     bool is_linked = gst_element_link(self->inside, self->part) && gst_ghost_pad_set_target(GST_GHOST_PAD(self->sink), target);
@@ -159,12 +177,33 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
 static void get_property(GObject *object, guint id, GValue *value, GParamSpec *) { reinterpret_cast<DoubleNvDecoder *>(object)->values->give(id, value); }
 
 static void finalize(GObject *object) {
-    delete reinterpret_cast<DoubleNvDecoder *>(object)->values;
+    DoubleNvDecoder *self = reinterpret_cast<DoubleNvDecoder *>(object);
+    g_queue_clear_full(&self->late, reinterpret_cast<GDestroyNotify>(gst_buffer_unref));
+    delete self->values;
     G_OBJECT_CLASS(decoder_parent_class)->finalize(object);
 }
 
-static GstPadProbeReturn drop_if_silent(GstPad *, GstPadProbeInfo *, gpointer) {
-    return has_file("decoder-silent") ? GST_PAD_PROBE_DROP : GST_PAD_PROBE_OK;
+// Each image, which the one that leaves the decoder replaces.
+static GstPadProbeReturn decoded(GstPad *, GstPadProbeInfo *info, gpointer data) {
+    DoubleNvDecoder *self = static_cast<DoubleNvDecoder *>(data);
+    if (self->is_broken || has_file("decoder-silent")) return GST_PAD_PROBE_DROP;
+    guint late = late_images();
+    if (self->is_ending || !late) return GST_PAD_PROBE_OK;
+    g_queue_push_tail(&self->late, gst_buffer_ref(GST_PAD_PROBE_INFO_BUFFER(info)));
+    if (g_queue_get_length(&self->late) <= late) return GST_PAD_PROBE_DROP;
+    gst_buffer_unref(GST_PAD_PROBE_INFO_BUFFER(info));
+    GST_PAD_PROBE_INFO_DATA(info) = g_queue_pop_head(&self->late);
+    return GST_PAD_PROBE_OK;
+}
+
+// The end, which has not come to the element's own pad yet: what is left goes first.
+static GstPadProbeReturn ends(GstPad *, GstPadProbeInfo *info, gpointer data) {
+    DoubleNvDecoder *self = static_cast<DoubleNvDecoder *>(data);
+    if (GST_EVENT_TYPE(GST_PAD_PROBE_INFO_EVENT(info)) != GST_EVENT_EOS) return GST_PAD_PROBE_OK;
+    self->is_ending = true;
+    while (!g_queue_is_empty(&self->late)) gst_pad_push(self->src, static_cast<GstBuffer *>(g_queue_pop_head(&self->late)));
+    self->is_ending = false;
+    return has_file("decoder-without-end") ? GST_PAD_PROBE_DROP : GST_PAD_PROBE_OK;
 }
 
 static void constructed(GObject *object) {
@@ -180,9 +219,10 @@ static void constructed(GObject *object) {
     gst_pad_set_query_function(self->sink, sink_query);
     gst_element_add_pad(GST_ELEMENT(self), self->sink);
     GstPad *target = gst_element_get_static_pad(self->part, "src");
-    GstPad *output = gst_ghost_pad_new_from_template("src", target, gst_element_class_get_pad_template(of, "src"));
-    gst_pad_add_probe(output, GST_PAD_PROBE_TYPE_BUFFER, drop_if_silent, nullptr, nullptr);
-    gst_element_add_pad(GST_ELEMENT(self), output);
+    self->src = gst_ghost_pad_new_from_template("src", target, gst_element_class_get_pad_template(of, "src"));
+    gst_pad_add_probe(self->src, GST_PAD_PROBE_TYPE_BUFFER, decoded, self, nullptr);
+    gst_pad_add_probe(target, GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM, ends, self, nullptr);
+    gst_element_add_pad(GST_ELEMENT(self), self->src);
     gst_object_unref(target);
 }
 
@@ -200,7 +240,10 @@ static void decoder_class_init(DoubleNvDecoderClass *of) {
                                           "Test double: decodes on the CPU what a Jetson decodes on NVDEC", "jetwatch");
 }
 
-static void decoder_init(DoubleNvDecoder *self) { self->values = new Values(G_OBJECT_CLASS(g_type_class_peek(decoder_get_type())), decoder_table().size()); }
+static void decoder_init(DoubleNvDecoder *self) {
+    self->values = new Values(G_OBJECT_CLASS(g_type_class_peek(decoder_get_type())), decoder_table().size());
+    g_queue_init(&self->late);
+}
 
 static void jpeg_decoder_class_init(DoubleNvJpegDecoderClass *of) {
     GstElementClass *element_class = GST_ELEMENT_CLASS(of);

@@ -11,6 +11,9 @@ namespace {
 struct Memory {
     GstMemory base;
     Surface *surface;
+    // Elements of two pipelines may read one image at once; the addresses are those of the surface, and the last one takes them away.
+    GMutex mutex;
+    guint users;
 };
 
 struct DoubleNvmmAllocator {
@@ -31,6 +34,7 @@ GstMemory *refuse_share(GstMemory *, gssize, gssize) { return nullptr; }
 void free_memory(GstAllocator *, GstMemory *base) {
     Memory *memory = reinterpret_cast<Memory *>(base);
     NvBufSurfaceDestroy(memory->surface);
+    g_mutex_clear(&memory->mutex);
     g_free(memory);
 }
 
@@ -73,6 +77,21 @@ GstFlowReturn make_buffer(GstBufferPool *pool, GstBuffer **buffer, GstBufferPool
 void nvmm_pool_class_init(DoubleNvmmPoolClass *of) { of->base.alloc_buffer = make_buffer; }
 void nvmm_pool_init(DoubleNvmmPool *) {}
 
+bool take_addresses(Memory *memory, bool is_written) {
+    g_mutex_lock(&memory->mutex);
+    bool is_done = NvBufSurfaceMap(memory->surface, 0, -1, is_written ? 2 : 0) == 0 && NvBufSurfaceSyncForCpu(memory->surface, 0, -1) == 0;
+    if (is_done) memory->users++;
+    g_mutex_unlock(&memory->mutex);
+    return is_done;
+}
+
+void leave_addresses(Memory *memory) {
+    g_mutex_lock(&memory->mutex);
+    NvBufSurfaceSyncForDevice(memory->surface, 0, -1);
+    if (--memory->users == 0) NvBufSurfaceUnMap(memory->surface, 0, -1);
+    g_mutex_unlock(&memory->mutex);
+}
+
 // Goes through the bytes of a plane, 16 at a time: these lie together in both layouts.
 template <class Move> void each_group(const Planes &planes, guint plane, Move move) {
     for (size_t y = 0; y < planes.height[plane]; y++)
@@ -82,9 +101,14 @@ template <class Move> void each_group(const Planes &planes, guint plane, Move mo
 
 } // namespace
 
-Surface *surface_of(GstBuffer *buffer) {
+static Memory *memory_of(GstBuffer *buffer) {
     GstMemory *memory = gst_buffer_n_memory(buffer) == 1 ? gst_buffer_peek_memory(buffer, 0) : nullptr;
-    return memory && gst_memory_is_type(memory, kType) ? reinterpret_cast<Memory *>(memory)->surface : nullptr;
+    return memory && gst_memory_is_type(memory, kType) ? reinterpret_cast<Memory *>(memory) : nullptr;
+}
+
+Surface *surface_of(GstBuffer *buffer) {
+    Memory *memory = memory_of(buffer);
+    return memory ? memory->surface : nullptr;
 }
 
 uint32_t color_of(GstVideoFormat format) {
@@ -123,6 +147,7 @@ GstBuffer *new_buffer(const GstVideoInfo &info, bool is_block) {
     Memory *memory = g_new0(Memory, 1);
     gst_memory_init(GST_MEMORY_CAST(memory), GST_MEMORY_FLAG_NO_SHARE, allocator(), nullptr, sizeof(Surface), 0, 0, sizeof(Surface));
     memory->surface = surface;
+    g_mutex_init(&memory->mutex);
     GstBuffer *buffer = gst_buffer_new();
     gst_buffer_append_memory(buffer, GST_MEMORY_CAST(memory));
     return buffer;
@@ -154,7 +179,8 @@ bool Rows::open(GstBuffer *buffer, const GstVideoInfo &info, GstMapFlags flags) 
     bool fits = picture.width == static_cast<uint32_t>(GST_VIDEO_INFO_WIDTH(&info)) &&
                 picture.height == static_cast<uint32_t>(GST_VIDEO_INFO_HEIGHT(&info)) &&
                 picture.color == color_of(GST_VIDEO_INFO_FORMAT(&info));
-    if (!fits || NvBufSurfaceMap(surface_, 0, -1, is_written_ ? 2 : 0) != 0 || NvBufSurfaceSyncForCpu(surface_, 0, -1) != 0) return false;
+    if (!fits || !take_addresses(memory_of(buffer), is_written_)) return false;
+    memory_ = gst_memory_ref(gst_buffer_peek_memory(buffer, 0));
     memset(&frame, 0, sizeof frame);
     frame.info = info;
     if (picture.layout == kBlock) linear_ = static_cast<unsigned char *>(g_malloc0(picture.bytes));
@@ -186,6 +212,6 @@ void Rows::close() {
     }
     g_free(linear_);
     linear_ = nullptr;
-    NvBufSurfaceSyncForDevice(surface_, 0, -1);
-    NvBufSurfaceUnMap(surface_, 0, -1);
+    leave_addresses(reinterpret_cast<Memory *>(memory_));
+    gst_memory_unref(memory_);
 }

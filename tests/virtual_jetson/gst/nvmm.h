@@ -37,5 +37,6 @@ class Rows {
   private:
     bool is_open_ = false, is_written_ = false;
     surfaces::Surface *surface_ = nullptr;
+    GstMemory *memory_ = nullptr;
     unsigned char *linear_ = nullptr;
 };

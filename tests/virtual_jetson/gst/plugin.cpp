@@ -11,6 +11,7 @@ static gboolean plugin_init(GstPlugin *plugin) {
            gst_element_register(plugin, "nvv4l2decoder", GST_RANK_PRIMARY + 11, decoder_get_type()) &&
            gst_element_register(plugin, "nvjpegdec", GST_RANK_PRIMARY + 10, jpeg_decoder_get_type()) &&
            gst_element_register(plugin, "nvjpegenc", GST_RANK_PRIMARY + 10, jpeg_encoder_get_type()) &&
+           gst_element_register(plugin, "nvv4l2h264enc", GST_RANK_PRIMARY + 1, h264_encoder_get_type()) &&
            gst_element_register(plugin, "nvvidconv", GST_RANK_NONE, vidconv_get_type());
 }
 

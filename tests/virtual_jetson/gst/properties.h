@@ -43,6 +43,7 @@ class Values {
     void give(guint id, GValue *value);
     // By place in the table.
     int as_int(size_t index);
+    guint as_count(size_t index) { return static_cast<guint>(as_int(index)); }
     bool as_bool(size_t index) { return as_int(index) != 0; }
 
   private:
