@@ -5,6 +5,7 @@ use crate::support;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jetwatch_config::{Config, EncodingConfig, SourceUri};
@@ -15,8 +16,9 @@ use crate::clips::files;
 use support::clips::{plugins_without, theora};
 use support::daemon::{Setup, exits, finish, start, stderr, terminate, wait_until_some};
 use support::ffprobe::{decode, probe};
-use support::jetson_elements;
+use support::jetson_elements::{self, JetsonElements};
 use support::stream_capture::{capture_within, units, write_clip};
+use support::virtual_jetson::VirtualJetson;
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/street-nano");
 
@@ -195,4 +197,102 @@ fn machine_without_an_encoder_says_so_and_detects() {
     let report = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(report.contains(missing), "{report}");
     assert!(!output.status.success(), "{report}");
+}
+
+/// Records a camera of a virtual Jetson until `frames` images are in its file; returns the log, the file and the elements' work.
+fn record_on_jetson(
+    elements: &JetsonElements,
+    camera: &str,
+    frames: usize,
+) -> (Setup, String, PathBuf) {
+    let machine = VirtualJetson::xavier_nx();
+    let source = format!("{{name: cam, {camera}}}");
+    let setup = Setup::new(&recorded(
+        &source,
+        &format!("{{model: {MODEL}, workers: 1}}"),
+    ));
+    let mut run = setup.command("run");
+    run.arg("--root").arg(machine.path("/"));
+    let daemon = start(run.envs(elements.environment()));
+    let path = wait_until_some("some seconds are written", || {
+        let found = files(&setup.path("media"), ".mp4").pop()?;
+        (probe(&found).ok()?.pts.len() >= frames).then_some(found)
+    });
+    let log = terminate(daemon);
+    (setup, log, path)
+}
+
+/// A camera on CSI, whose images are in NVMM, and one in the CPU's memory.
+const CSI: &str = "uri: 'csi://0', width: 640, height: 360, fps: 30";
+const RAW: &str = "uri: 'launch:videotestsrc is-live=true ! video/x-raw,format=YUY2,width=640,height=360,framerate=30/1 ! identity'";
+
+#[test]
+fn cameras_of_a_jetson_are_encoded_by_nvenc() {
+    // NVMM images come through the converter's pool, too: never those of the camera.
+    for (camera, format) in [(CSI, "I420"), (RAW, "NV12")] {
+        let elements = JetsonElements::new();
+        let (_setup, log, path) = record_on_jetson(&elements, camera, 45);
+        assert!(!log.contains("the next encoder"), "{camera}: {log}");
+        let probed = probe(&path).expect("it is read");
+        assert_eq!((probed.width, probed.height), (640, 360), "{camera}");
+        // The distance of two seconds at the limit of 15 images a second.
+        let mut distances = probed.keyframes.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(distances.all(|distance| distance == 30), "{camera}");
+        assert_eq!(decode(&path), (probed.pts.len(), String::new()), "{camera}");
+        let work = elements.activity();
+        let encoder = work.iter().find(|work| work.element == "nvv4l2h264enc");
+        let encoder = encoder.unwrap_or_else(|| panic!("{camera}: {work:?}"));
+        let from: Vec<_> = encoder.from.split(' ').take(3).collect();
+        let seen = (encoder.engine.as_str(), from);
+        assert_eq!(seen, ("NVENC", vec!["NVMM", format, "640x360"]), "{camera}");
+        assert!(
+            encoder.frames >= 45 && !encoder.cpu_copy,
+            "{camera}: {encoder:?}"
+        );
+    }
+}
+
+/// An Orin Nano has the element and no NVENC (dusty-nv/jetson-utils#197, insight-platform/Savant#450, wendylabsinc/WendyOS#1518,
+/// OE4T/meta-tegra#463, NVIDIA-ISAAC-ROS/isaac_ros_compression#5); an encoder that fails at its first image (Keylost/jetson-ffmpeg#43, #44);
+/// one that takes images and gives nothing until the pool is exhausted (jocover/jetson-ffmpeg#8, #80).
+#[test]
+fn the_cpu_encodes_where_nvenc_does_not() {
+    for (camera, state, reason) in [
+        (
+            CSI,
+            "nvenc-missing",
+            "nvv4l2h264enc: Error getting capabilities for device",
+        ),
+        (
+            RAW,
+            "nvenc-broken",
+            "nvv4l2h264enc: Failed to process frame.",
+        ),
+        (
+            CSI,
+            "nvenc-silent",
+            "nvv4l2h264enc did not take an image within 5 s",
+        ),
+    ] {
+        let elements = JetsonElements::new();
+        elements.write(state, "");
+        let (_setup, log, path) = record_on_jetson(&elements, camera, 30);
+        assert_once!(log => reason);
+        assert_has!(log => "the next encoder is tried");
+        // The camera does not wait for it.
+        assert!(!log.contains("no frame for"), "{state}: {log}");
+        let frames = probe(&path).expect("it is read").pts.len();
+        assert_eq!(decode(&path), (frames, String::new()), "{state}");
+    }
+}
+
+/// The end of the stream that does not come out of NVENC delays the end of the daemon by a second.
+#[test]
+fn an_encoder_without_an_end_does_not_hold_the_daemon() {
+    let elements = JetsonElements::new();
+    elements.write("nvenc-without-end", "");
+    let (_setup, log, path) = record_on_jetson(&elements, CSI, 45);
+    assert!(!log.contains("did not end"), "{log}");
+    let frames = probe(&path).expect("it is read").pts.len();
+    assert_eq!(decode(&path), (frames, String::new()));
 }

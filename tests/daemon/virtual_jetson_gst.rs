@@ -29,6 +29,7 @@ fn caps(text: &str) -> gst::Caps {
     text.parse().expect("caps")
 }
 
+/// JPEG images that are not parsed come out gray (insight-platform/Savant#119): the double refuses them without `mjpeg`.
 #[test]
 fn virtual_element_pads_match_documentation() {
     load();
@@ -51,6 +52,9 @@ fn virtual_element_pads_match_documentation() {
         ("nvjpegenc", "sink", "video/x-raw(memory:NVMM),format=I420", true),
         ("nvjpegenc", "sink", "video/x-raw,format=I420", true),
         ("nvjpegenc", "sink", "video/x-raw,format=BGRx", false),
+        ("nvv4l2h264enc", "sink", &format!("{NV12},{CAMERA}"), true),
+        ("nvv4l2h264enc", "sink", &format!("video/x-raw,format=NV12,{CAMERA}"), false),
+        ("nvv4l2h264enc", "src", "video/x-h264,stream-format=byte-stream,alignment=au", true),
         ("nvv4l2camerasrc", "src", "video/x-raw(memory:NVMM),format=UYVY,width=640,height=480,framerate=30/1", true),
     ];
     for (factory, pad, text, expected) in cases {
@@ -144,6 +148,8 @@ fn virtual_vic_scales_crops_and_rotates() {
     assert!(half.len() == truth.len() && worst <= Some(2), "{worst:?}");
 }
 
+/// "VIC Configuration failed image scale factor exceeds 16" (preronamajumder/deepstream-lpr-python-version#7), and a region outside of the
+/// image, which fails with −3 (insight-platform/Savant#1034).
 #[test]
 fn virtual_vic_rejects_unsupported_crops() {
     let machine = JetsonElements::new();
@@ -215,6 +221,7 @@ fn virtual_vic_rejects_unsupported_crops() {
     }
 }
 
+/// A start of the camera that times out (D3Engineering/d3-jetson-bsp#31, ArduCAM/MIPI_Camera#73).
 #[test]
 fn virtual_camera_delivers_frames_and_fails_on_request() {
     let machine = JetsonElements::new();

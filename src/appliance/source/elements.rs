@@ -54,7 +54,6 @@ const fn element(
 pub const ELEMENTS: &[ElementSpec] = &[
     element("filesrc", CORE, &["location"]),
     element("capsfilter", CORE, &["caps"]),
-    element("identity", CORE, &[]),
     element("tee", CORE, &[]),
     // Joins the pads of an RTSP video.
     element("funnel", CORE, &[]),

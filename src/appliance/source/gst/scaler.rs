@@ -134,7 +134,8 @@ pub(super) fn add(
     diagnostics: &Arc<SessionDiagnostics>,
     encoder: Option<&Arc<RawEncoder>>,
 ) -> Result<ScalerBin, SourceError> {
-    let entry = make("identity", ENTRY)?;
+    // Not `identity`: it copies buffers that the encoder holds, too, and those in NVMM cannot be copied.
+    let entry = make("capsfilter", ENTRY)?;
     let sink = make("appsink", SINK)?
         .downcast::<gst_app::AppSink>()
         .map_err(|element| SourceError::Build(format!("{} is not an appsink", element.name())))?;
@@ -151,7 +152,7 @@ pub(super) fn add(
 
     let input = entry
         .static_pad("sink")
-        .ok_or_else(|| SourceError::Build("identity has no sink pad".to_owned()))?;
+        .ok_or_else(|| SourceError::Build("capsfilter has no sink pad".to_owned()))?;
     let tee = match context.full_image {
         FullImage::None => None,
         FullImage::SourceSize | FullImage::OnDemand => Some(ImageTee::add(pipeline, &entry)?),

@@ -86,7 +86,13 @@ impl EncoderPipeline {
             }
         }
         let filter = make("capsfilter", "encoder-format")?;
-        let format = if encoder.needs_nvmm { "NV12" } else { "I420" };
+        // Never the format of images in NVMM that come: the converter would pass them on, and an encoder that hangs would keep all
+        // images of the camera's pool.
+        let is_nv12_in_nvmm = in_nvmm && video_format(caps) == Some("NV12");
+        let format = match encoder.needs_nvmm && !is_nv12_in_nvmm {
+            true => "NV12",
+            false => "I420",
+        };
         let mut input = gst::Structure::builder("video/x-raw").field("format", format);
         if let Some((width, height)) = size {
             input = input.field("width", width).field("height", height);
@@ -274,6 +280,10 @@ fn with_rate(caps: &gst::Caps, max_fps: u32) -> (gst::Caps, u32) {
         video.set("framerate", rate);
     }
     (pushed, fps)
+}
+
+fn video_format(caps: &gst::Caps) -> Option<&str> {
+    caps.structure(0)?.get::<&str>("format").ok()
 }
 
 /// The size of the images with even sides, as 4:2:0 needs them.

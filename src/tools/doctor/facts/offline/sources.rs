@@ -9,9 +9,8 @@ use super::super::{Facts, Found};
 use crate::CheckReport;
 
 /// Elements of every pipeline.
-const COMMON: [&str; 7] = [
+const COMMON: [&str; 6] = [
     "capsfilter",
-    "identity",
     "tee",
     "decodebin",
     "videoscale",
