@@ -14,7 +14,9 @@ use jetwatch_types::{Size, VideoCodec};
 
 use crate::clips::files;
 use support::clips::{plugins_without, theora};
-use support::daemon::{Setup, exits, finish, start, stderr, terminate, wait_until_some};
+use support::daemon::{
+    Setup, exits, finish, json_lines_config, start, stderr, terminate, wait_until_some,
+};
 use support::ffprobe::{decode, probe};
 use support::jetson_elements::{self, JetsonElements};
 use support::stream_capture::{capture_within, units, write_clip};
@@ -295,4 +297,25 @@ fn an_encoder_without_an_end_does_not_hold_the_daemon() {
     assert!(!log.contains("did not end"), "{log}");
     let frames = probe(&path).expect("it is read").pts.len();
     assert_eq!(decode(&path), (frames, String::new()));
+}
+
+#[test]
+fn annotated_video_is_encoded_by_nvenc_where_it_opens() {
+    let scene = "uri: 'synthetic://traffic?seed=3&objects=6&width=640&height=360&fps=30&frames=30'";
+    for (state, encoder) in [("", "nvv4l2h264enc"), ("nvenc-missing", "x264enc")] {
+        let elements = JetsonElements::new();
+        if !state.is_empty() {
+            elements.write(state, "");
+        }
+        let setup = Setup::new(&json_lines_config(scene));
+        let mut run = setup.command("run");
+        let path = setup.path("out.mp4");
+        run.arg("--record").arg(&path).envs(elements.environment());
+        let log = exits(0, &mut run).err;
+        assert_has!(log => &format!("encoder={encoder}"));
+        let frames = probe(&path).expect("it is read").pts.len();
+        assert_eq!(decode(&path), (frames, String::new()), "{encoder}");
+        let has_work = |work: &jetson_elements::ElementActivity| work.engine == "NVENC";
+        assert_eq!(elements.activity().iter().any(has_work), state.is_empty());
+    }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use gstreamer as gst;
+use gstreamer::prelude::*;
 
 use super::RenderError;
 
@@ -190,8 +191,12 @@ impl EncoderChoice {
     /// # Errors
     /// The file's extension is unknown, or no installed encoder fits the container.
     pub fn select(path: &Path) -> Result<Self, RenderError> {
-        Self::select_from(path, &|element| {
-            gst::ElementFactory::find(element).is_some()
+        Self::select_from(path, &|element| match ENCODERS
+            .iter()
+            .find(|encoder| encoder.element == element)
+        {
+            Some(encoder) if encoder.needs_nvmm => starts(element),
+            _ => gst::ElementFactory::find(element).is_some(),
         })
     }
 
@@ -220,6 +225,16 @@ impl EncoderChoice {
             encoder,
         })
     }
+}
+
+/// Whether an element opens its device. L4T has its encoders also on machines without NVENC, such as the Orin Nano.
+fn starts(element: &str) -> bool {
+    let Ok(made) = gst::ElementFactory::make(element).build() else {
+        return false;
+    };
+    let is_ready = made.set_state(gst::State::Ready).is_ok();
+    let is_stopped = made.set_state(gst::State::Null).is_ok();
+    is_ready && is_stopped
 }
 
 /// The package of an element that is not in the table of encoders.
