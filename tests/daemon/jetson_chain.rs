@@ -232,7 +232,7 @@ fn vic_and_cpu_scaling_give_similar_images() {
 }
 
 /// Colors of NVDEC's images come from their surface. `nvvidconv` reads images in CPU memory as BT.601 with limited range, so others are
-/// scaled by the CPU (frigate#1178, NVIDIA/VideoProcessingFramework#209).
+/// scaled by the CPU (frigate#1178, NVIDIA/VideoProcessingFramework#209, jocover/jetson-ffmpeg#60).
 #[test]
 fn colors_are_right_on_each_unit_for_each_range_and_matrix() {
     load();
@@ -641,7 +641,8 @@ fn cpu_is_used_without_elements_or_jetson() {
     assert_has!(output => plan, "this machine is not a Jetson");
 }
 
-/// A decoder that receives data and gives no image (dusty-nv/jetson-utils#102, jocover/jetson-ffmpeg#113, frigate#8377).
+/// A decoder that receives data and gives no image (dusty-nv/jetson-utils#102, #66, dusty-nv/jetson-inference#1263, #1265, #1779,
+/// jocover/jetson-ffmpeg#113, Keylost/jetson-ffmpeg#14, OE4T/meta-tegra#486, #488, frigate#8377).
 #[test]
 fn the_cpu_decodes_what_the_hardware_does_not() {
     needs_onnx_runtime!();
@@ -664,6 +665,34 @@ fn the_cpu_decodes_what_the_hardware_does_not() {
     assert_eq!(changes, 2, "{log}");
     for source in ["gate", "tape"] {
         assert!(log.contains(&format!("source={source} online")), "{log}");
+    }
+}
+
+/// Behaviour of decoders that users report: images come late, 8 behind (NVIDIA's forum, topic 60040); the end never comes
+/// (OE4T/meta-tegra#486); another size is an error.
+#[test]
+fn late_images_lost_ends_and_other_sizes_cost_no_image_before() {
+    needs_onnx_runtime!();
+    let media = tempfile::tempdir().expect("a folder");
+    let clip = clips::mp4(media.path(), "a.mp4", 640, 480, 30);
+    let two_sizes = clips::two_resolutions(media.path(), (640, 480), (320, 240), 15);
+    #[rustfmt::skip]
+    let cases = [
+        ("decoder-late", "8", &clip, 0, 30, "end of media"),
+        ("decoder-without-end", "", &clip, 3, 30, "source tape: no frame for"),
+        ("decoder-of-one-size", "", &two_sizes, 3, 15, "source tape: decoder: Failed to process frame"),
+    ];
+    for (state, text, file, code, frames, result) in cases {
+        let (machine, elements) = (VirtualJetson::xavier_nx(), JetsonElements::new());
+        elements.write(state, text);
+        let setup = daemon(&format!(
+            "  - {{name: tape, uri: '{}', stall_timeout_ms: 3000}}\n",
+            file.display()
+        ));
+        let mut run = setup.command("run");
+        run.arg("--root").arg(machine.path("/"));
+        let log = exits(code, run.envs(elements.environment())).err;
+        assert_has!(log => &format!("frames={frames} dropped=0"), result);
     }
 }
 
