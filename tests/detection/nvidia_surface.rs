@@ -159,6 +159,7 @@ fn assert_clean(stderr: &str, images: u32) {
     }
 }
 
+/// No surface stays mapped (NVIDIA-AI-IOT/deepstream_python_apps#6, insight-platform/Savant#25, jocover/jetson-ffmpeg#16).
 #[test]
 fn zero_copy_tensor_equals_copied_tensor() {
     let output = run_with_doubles("zero_copy_tensor_equals_copied_tensor", &[], |device| {
@@ -274,6 +275,7 @@ fn surface_library_failure_fails_that_image() {
     });
 }
 
+/// "No EGLDisplay to create EGLImage" (dusty-nv/jetson-utils#101).
 #[test]
 fn failed_import_leaves_no_egl_image() {
     let test = "failed_import_leaves_no_egl_image";

@@ -125,7 +125,7 @@ fn an_orin_nx_is_read() {
 }
 
 /// What users of other monitors found on such machines: no file with the GPU's load, clocks that belong to no node of the device tree
-/// (rbonghi/jetson_stats#885), the whole power at an INA238 (rbonghi/jetson_stats#900).
+/// (rbonghi/jetson_stats#885, #820), the whole power at an INA238 (rbonghi/jetson_stats#900), a machine that they do not know (#711).
 #[test]
 fn a_thor_is_read() {
     let jetson = VirtualJetson::thor();
@@ -169,6 +169,7 @@ fn a_thor_is_read() {
     assert_eq!(found, (Some(1), 2));
 }
 
+/// The answer "no" ends nvpmodel with exit code 0 (almond-bot/axol#107).
 #[test]
 fn a_thor_is_tuned_and_its_reboot_is_left_to_the_user() {
     let jetson = VirtualJetson::thor();
@@ -382,6 +383,7 @@ fn unset_settings_are_not_changed() {
     assert!(jetson.calls("").is_empty());
 }
 
+/// The answer "no" ends nvpmodel with exit code 0 (almond-bot/axol#107).
 #[test]
 fn reboot_prompt_is_reported_as_error() {
     let jetson = VirtualJetson::xavier_nx();

@@ -123,6 +123,7 @@ impl<'de> Deserialize<'de> for L4tRelease {
 mod tests {
     use super::*;
 
+    /// Monitors that did not know a release (rbonghi/jetson_stats#773, #779, #802, #812, #685).
     #[test]
     fn both_l4t_release_formats_are_parsed() {
         #[rustfmt::skip]

@@ -256,6 +256,8 @@ mod tests {
         }
     }
 
+    /// A camera fails until the service restarts (D3Engineering/d3-jetson-bsp#7, NVIDIA-AI-IOT/jetbot#1), or after it, too
+    /// (goodrobots/maverick#994, goodrobots/visiond#6, Kurokesu/ar0234-jetson-driver#8).
     #[test]
     fn argus_restart_is_requested_after_two_failures_and_rate_limited() {
         let start = Instant::now();
