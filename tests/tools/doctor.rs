@@ -174,6 +174,7 @@ fn jetsons_scale_and_decode_in_hardware() {
             "ok | cutting by the VIC | mean difference",
             "ok | decoding by NVJPG | mean difference",
             "ok | pictures by NVJPG | mean difference",
+            "ok | encoding by NVENC | mean difference",
         ]);
         let of_elements = |what: &&str| what.starts_with("element") || what.contains("ing by");
         let wrong = report.wrong();
@@ -238,6 +239,7 @@ fn report_of_each_jetson_follows_its_schema_and_says_what_was_shown() {
             "cut by",
             "Motion JPEG",
             "nvjpegenc",
+            "NVENC",
         ] {
             assert_eq!(state(promise), "ok", "{family}, {promise}: {printed}");
         }

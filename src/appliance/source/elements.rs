@@ -122,6 +122,20 @@ pub const ELEMENTS: &[ElementSpec] = &[
     element("nvjpegdec", L4T, &[]),
     // Of pictures, and of the self-test.
     element("nvjpegenc", L4T, &[]),
+    // Of the video of cameras, and of the self-test.
+    element(
+        "nvv4l2h264enc",
+        L4T,
+        &[
+            "control-rate",
+            "bitrate",
+            "peak-bitrate",
+            "iframeinterval",
+            "idrinterval",
+            "insert-sps-pps",
+            "maxperf-enable",
+        ],
+    ),
     element(
         "nvvidconv",
         L4T,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Table of the H.264 encoders for video that comes without a stream which could be kept: raw and Motion JPEG cameras. Encoders of a
-//! Jetson come first. They are not in the table of elements, because a machine needs none.
+//! Jetson come first. Those of the CPU are not in the table of elements, because a machine needs only one.
 //!
 //! Its settings differ from those of annotated video: the bit rate has a limit, and each stream begins again every few seconds.
 

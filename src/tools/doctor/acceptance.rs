@@ -19,7 +19,7 @@ pub struct Acceptance {
 }
 
 /// What is promised, and the beginnings of what the results that show it have checked.
-const PROMISES: [(&str, &[&str]); 15] = [
+const PROMISES: [(&str, &[&str]); 16] = [
     (
         "H.264 is decoded on NVDEC, bit for bit",
         &["decoding by NVDEC"],
@@ -35,6 +35,10 @@ const PROMISES: [(&str, &[&str]); 15] = [
     ),
     ("Motion JPEG is decoded on NVJPG", &["decoding by NVJPG"]),
     ("pictures are encoded by nvjpegenc", &["pictures by NVJPG"]),
+    (
+        "video of cameras is encoded on NVENC",
+        &["encoding by NVENC"],
+    ),
     ("elements have the properties that are set", &["element nv"]),
     (
         "libcuda and TensorRT are those of the release",

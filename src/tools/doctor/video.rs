@@ -111,6 +111,7 @@ pub(super) fn check_scaling(context: &DoctorContext, report: &mut CheckReport) {
         }
     }
     check_jpeg(report, is_jetson, &units);
+    check_encoding(report, context, &units);
     let clip = TestClip::load(&context.test_clip);
     check_decoding(report, "decoding by the CPU", None, &clip);
     match (&units.decoder, &units.vic) {
@@ -138,12 +139,42 @@ fn on_jetson<T: Copy>(
     None
 }
 
-/// Decodes a JPEG file on NVJPG, and encodes one: gray, from dark to bright, so that no color matrix matters.
+/// The shades of an image of [`JPEG_SIZE`]: gray, from dark to bright, so that no color matrix matters.
+fn gray_shades() -> impl Iterator<Item = u8> + Clone {
+    let shade = |x: u32| (64 + x * 128 / JPEG_SIZE.width) as u8;
+    (0..JPEG_SIZE.height).flat_map(move |_| (0..JPEG_SIZE.width).map(shade))
+}
+
+/// Encodes video on NVENC, and decodes it on NVDEC.
+fn check_encoding(report: &mut CheckReport, context: &DoctorContext, units: &VideoUnits) {
+    let what = "encoding by NVENC";
+    if context.machine.units.nvenc == Some(false) {
+        report.not_applicable(what, "this Jetson has no NVENC: the CPU encodes");
+        return;
+    }
+    let is_jetson = context.machine.is_jetson();
+    let (Some(decoder), Ok(vic)) = (
+        on_jetson(report, what, is_jetson, &units.decoder),
+        &units.vic,
+    ) else {
+        return;
+    };
+    let gray: Vec<u8> = gray_shades().collect();
+    let pixels: Vec<u8> = gray
+        .iter()
+        .flat_map(|&gray| [gray, gray, gray, 255])
+        .collect();
+    let wanted: Vec<u8> = gray.iter().flat_map(|&gray| [gray; 3]).collect();
+    match video_selftest::test_encoding(*vic, decoder, JPEG_SIZE, &pixels) {
+        Ok(outcome) => compare(report, what, &outcome, &wanted, MAX_JPEG_DIFFERENCE),
+        Err(error) => report.failed(what, &error),
+    }
+}
+
+/// Decodes a JPEG file on NVJPG, and encodes one.
 fn check_jpeg(report: &mut CheckReport, is_jetson: bool, units: &VideoUnits) {
     let (decoding, pictures) = ("decoding by NVJPG", "pictures by NVJPG");
-    let shade = |x: u32| (64 + x * 128 / JPEG_SIZE.width) as u8;
-    let row = (0..JPEG_SIZE.width).map(shade);
-    let rows = (0..JPEG_SIZE.height).flat_map(|_| row.clone());
+    let rows = gray_shades();
     let pixels: Vec<u8> = rows
         .clone()
         .flat_map(|gray| [gray, gray, gray, 255])

@@ -40,6 +40,9 @@ const SAMPLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A Jetson's encoder of pictures. It is not in the table of elements, because a daemon needs none.
 const PICTURE_ENCODER: &str = "nvjpegenc";
 
+/// A Jetson's encoder of video.
+const VIDEO_ENCODER: &str = "nvv4l2h264enc";
+
 /// What a converter does besides scaling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
@@ -252,6 +255,41 @@ pub(super) fn test_pictures(
             .iter()
             .flat_map(|[b, g, r, _]| [*b, *g, *r])
             .collect(),
+        ms_per_image,
+    })
+}
+
+/// Encodes images of gray shades as H.264, as the daemon does for clips, and decodes them, all with elements of a Jetson. Samples are B, G, R
+/// of each pixel of the last image.
+///
+/// # Errors
+/// Those of [`test_scaling`].
+pub(super) fn test_encoding(
+    converter: UnitElement,
+    decoder: UnitElement,
+    size: Size,
+    pixels: &[u8],
+) -> Result<ScalingResult, String> {
+    init("*:1").map_err(|error| error.to_string())?;
+    let encoder = element(VIDEO_ENCODER, "encoder")?;
+    set_if_supported("insert-sps-pps", &encoder, "true");
+    let elements = [
+        configured(converter, "upload")?,
+        filter("nvmm", raw(size, "NV12").features([NVMM]).build())?,
+        encoder,
+        element("h264parse", "parse")?,
+        configured(decoder, "decode")?,
+        configured(converter, "convert")?,
+        filter("output", raw(size, "BGRx").build())?,
+    ];
+    let caps = raw(size, "BGRx").field("framerate", gst::Fraction::new(30, 1));
+    let mut last = None;
+    let images = vec![pixels.to_vec(); FEW_IMAGES];
+    let ms_per_image = run(&caps.build(), &images, &elements, &mut |sample| {
+        last = bgr(&sample);
+    })?;
+    Ok(ScalingResult {
+        samples: last.ok_or("the image cannot be read")?,
         ms_per_image,
     })
 }
