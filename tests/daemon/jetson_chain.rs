@@ -668,6 +668,40 @@ fn the_cpu_decodes_what_the_hardware_does_not() {
     }
 }
 
+/// A machine without the devices of its decoders, such as a container (idavis/jetson-containers#28, NVIDIA/nvidia-docker#1202).
+#[test]
+fn the_cpu_decodes_where_the_decoder_does_not_open() {
+    needs_onnx_runtime!();
+    let (machine, elements) = (VirtualJetson::xavier_nx(), JetsonElements::new());
+    elements.write("decoder-missing", "");
+    let media = tempfile::tempdir().expect("a folder");
+    let clip = clips::mp4(media.path(), "a.mp4", 640, 480, 30);
+    let reason = "nvv4l2decoder does not open its device";
+    for (choice, code, expected) in [
+        ("auto", 0, "source=tape the CPU decodes: "),
+        ("hardware", 3, "decoder is hardware, but "),
+    ] {
+        let jpeg = "launch:videotestsrc num-buffers=30 ! video/x-raw,format=I420,width=640,height=480,framerate=30/1 ! jpegenc ! identity";
+        let mut sources = format!(
+            "  - {{name: tape, uri: '{}', decoder: {choice}}}\n",
+            clip.display()
+        );
+        if code == 0 {
+            sources += &format!("  - {{name: desk, uri: '{jpeg}'}}\n");
+        }
+        let setup = daemon(&sources);
+        let mut run = setup.command("run");
+        run.args(["--max-frames", "60", "--root"])
+            .arg(machine.path("/"));
+        let log = exits(code, run.envs(elements.environment())).err;
+        assert_has!(log => reason, expected);
+        if code == 0 {
+            assert_has!(log => "source=desk online", "source=tape frames=30 end of media");
+        }
+        assert!(!log.contains("cannot stop"), "{log}");
+    }
+}
+
 /// Behaviour of decoders that users report: images come late, 8 behind (NVIDIA's forum, topic 60040); the end never comes
 /// (OE4T/meta-tegra#486); another size is an error.
 #[test]

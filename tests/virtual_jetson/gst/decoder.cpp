@@ -206,6 +206,15 @@ static GstPadProbeReturn ends(GstPad *, GstPadProbeInfo *info, gpointer data) {
     return has_file("decoder-without-end") ? GST_PAD_PROBE_DROP : GST_PAD_PROBE_OK;
 }
 
+// NVIDIA's plug-in has the element on each machine; the device is opened here.
+static GstStateChangeReturn change_state(GstElement *element, GstStateChange change) {
+    if (change == GST_STATE_CHANGE_NULL_TO_READY && has_file("decoder-missing")) {
+        GST_ELEMENT_ERROR(element, RESOURCE, NOT_FOUND, ("Cannot identify device '/dev/v4l2-nvdec'."), ("decoder-missing"));
+        return GST_STATE_CHANGE_FAILURE;
+    }
+    return GST_ELEMENT_CLASS(decoder_parent_class)->change_state(element, change);
+}
+
 static void constructed(GObject *object) {
     DoubleNvDecoder *self = reinterpret_cast<DoubleNvDecoder *>(object);
     G_OBJECT_CLASS(decoder_parent_class)->constructed(object);
@@ -233,6 +242,7 @@ static void decoder_class_init(DoubleNvDecoderClass *of) {
     object_class->get_property = get_property;
     object_class->finalize = finalize;
     object_class->constructed = constructed;
+    element_class->change_state = change_state;
     install_properties(object_class, decoder_table(), has_file("decoder-without-mjpeg") ? "mjpeg" : "");
     gst_element_class_add_static_pad_template(element_class, &decoder_sink);
     gst_element_class_add_static_pad_template(element_class, &decoder_src);

@@ -472,13 +472,27 @@ impl PadAddedHandler {
         link(pad, &sink)
     }
 
-    /// Links a decoder of the machine between `encoded` and the scaler.
+    /// Links a decoder of the machine between `encoded` and the scaler; the CPU's where it does not open its device.
     fn decode_by(&self, encoded: &gst::Pad, unit: UnitElement) -> Result<(), String> {
         let decoder = make(unit.element, "decoder").map_err(|error| error.to_string())?;
         // By default the decoder's clock follows its load, and several cameras that start together come too late.
         set_if_supported("enable-max-performance", &decoder, "true");
         if encoded_is_jpeg(encoded) {
             set_if_supported("mjpeg", &decoder, "true");
+        }
+        // In the pipeline, its failure would end each session.
+        if decoder.set_state(gst::State::Ready).is_err() {
+            let _ = decoder.set_state(gst::State::Null);
+            let reason = format!(
+                "{} does not open its device; it is missing, as in a container without it, or the user may not open it",
+                unit.element
+            );
+            if self.options.choice == DecoderChoice::Hardware {
+                return Err(format!("decoder is hardware, but {reason}"));
+            }
+            self.diagnostics
+                .add_note(format!("the CPU decodes: {reason}"));
+            return self.decode_on_cpu(encoded);
         }
         let (sink, src) = (static_pad(&decoder, "sink")?, static_pad(&decoder, "src")?);
         let diagnostics = Arc::clone(&self.diagnostics);
