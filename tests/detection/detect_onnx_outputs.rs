@@ -180,7 +180,7 @@ fn decoded_rows_need_no_batch_axis() {
     let folder = folder_with(
         &graph.bytes(),
         "scales_name: scales,",
-        "{layout: picodet, name: rows}",
+        "{layout: finished, name: rows, columns: [class, score, left, top, right, bottom]}",
     );
     let wanted = vec![found(2, 0.9, [40.0, 80.0, 120.0, 160.0])];
     let results = detect(folder.path(), 2).expect("it works");

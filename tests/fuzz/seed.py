@@ -92,7 +92,7 @@ def descriptions():
         "  anchors: [[12, 16, 19, 36], [36, 75, 76, 55], [142, 110, 192, 243]]}",
         "fcos": "{layout: fcos, tensors: {scores: [a, b], boxes: [c, d], centerness: [e, f]}}",
         "detr": "{layout: detr, tensors: {scores: a, boxes: b}, activation: none}",
-        "plugin": "{layout: batched_nms, tensors: {count: a, boxes: b, scores: c, classes: d}, boxes_are: pixels}",
+        "plugin": "{layout: finished, tensors: {boxes: b, scores: c, classes: d, count: a}, boxes_are: pixels}",
         "picodet": "{layout: picodet, tensors: {scores: [a, b], boxes: [c, d]}, reg_max: 7}",
         "tao": "{layout: detectnet_v2, tensors: {scores: a, boxes: b}, box_norm: 35.0, offset: 0.5}",
         "ssd": "{layout: ssd, tensors: {boxes: a, scores: b}, background: last, activation: softmax,\n"

@@ -135,7 +135,7 @@ def detr_ranked(seed, width, height, queries, classes, threshold):
     return case(output, width, height, classes, threshold, [labels, boxes, scores], out)
 
 
-def nms_plugin(seed, width, height, most, count, classes, threshold, plugin, unit):
+def parts_with_count(seed, width, height, most, count, classes, threshold, plugin, unit):
     """TensorRT's plug-ins. What lies behind the count is what an earlier picture left there."""
     rng = np.random.default_rng(seed)
     labels = tensor(rng.integers(0, classes, most), "i32" if plugin == "efficient" else "f32")
@@ -145,9 +145,9 @@ def nms_plugin(seed, width, height, most, count, classes, threshold, plugin, uni
     scores = tensor(np.sort(rng.uniform(0.05, 1.0, most))[::-1])
     rows = zip(read(labels), read(scores), read(boxes) * scale)
     out = [(index, label, score, -1.0, *box) for index, (label, score, box) in enumerate(rows)][:count]
-    names = "{count: count, boxes: boxes, scores: scores, classes: classes}"
-    output = f"{{layout: {plugin}_nms, tensors: {names}, boxes_are: {unit}}}"
-    return case(output, width, height, classes, threshold, [tensor([count], "i32"), boxes, scores, labels], out)
+    names = "{boxes: boxes, scores: scores, classes: classes, count: count}"
+    output = f"{{layout: finished, tensors: {names}, boxes_are: {unit}}}"
+    return case(output, width, height, classes, threshold, [boxes, scores, labels, tensor([count], "i32")], out)
 
 
 def side_distance(logits):
@@ -179,7 +179,7 @@ def gfl(seed, width, height, strides, classes, reg_max, threshold, joined, offse
 
 
 def rows_of_six(seed, width, height, count, filled, classes, threshold):
-    """PicoDet with its post-processing; behind the boxes are rows that only fill the tensor up."""
+    """Networks of PaddleDetection with their post-processing; behind the boxes are rows that only fill the tensor up."""
     rng = np.random.default_rng(seed)
     corners = rng.uniform(0, 0.5, (count, 2)), rng.uniform(0.5, 1.1, (count, 2))
     boxes = np.concatenate(corners, 1) * [width, height, width, height]
@@ -188,7 +188,7 @@ def rows_of_six(seed, width, height, count, filled, classes, threshold):
     rows = np.concatenate([labels, scores, boxes], 1)
     rows = tensor(np.concatenate([rows, np.tile([-1.0, 0, 0, 0, 0, 0], (filled, 1))]))
     out = [(i, row[0], row[1], -1.0, *row[2:]) for i, row in enumerate(read(rows)[:count])]
-    return case("{layout: picodet, name: rows}", width, height, classes, threshold, [rows], out)
+    return case("{layout: finished, name: rows, columns: [class, score, left, top, right, bottom]}", width, height, classes, threshold, [rows], out)
 
 
 def detectnet_v2(seed, width, height, classes, threshold, box_norm, offset):
@@ -331,10 +331,10 @@ LAYOUTS = {
         detectnet_v2(52, 160, 96, 1, 0.15, 20.0, 8.0),
     ],
     "fastestdet": lambda: [fastestdet(61, 352, 352, 3, 0.5), fastestdet(62, 96, 64, 6, 0.45)],
-    "nms_plugin": lambda: [
-        nms_plugin(21, 320, 192, 50, 30, 6, 0.6, "efficient", "pixels"),
-        nms_plugin(22, 320, 192, 40, 40, 3, 0.5, "batched", "normalized"),
-        nms_plugin(23, 96, 64, 40, 25, 80, 0.7, "batched", "pixels"),
+    "parts_with_count": lambda: [
+        parts_with_count(21, 320, 192, 50, 30, 6, 0.6, "efficient", "pixels"),
+        parts_with_count(22, 320, 192, 40, 40, 3, 0.5, "batched", "normalized"),
+        parts_with_count(23, 96, 64, 40, 25, 80, 0.7, "batched", "pixels"),
     ],
 }
 

@@ -178,8 +178,10 @@ fn check(
     let (width, height) = (size.width as f32, size.height as f32);
     let is_far = |candidate: &&&Candidate| {
         let [left, top, right, bottom] = candidate.xyxy;
-        let from_middle = |low: f32, high: f32, side: f32| ((low + high) / 2.0 / side - 0.5).abs();
-        from_middle(left, right, width) > 4.0 || from_middle(top, bottom, height) > 4.0
+        let is_far = |low: f32, high: f32, side: f32| {
+            ((low + high) / 2.0 / side - 0.5).abs() > 4.0 || high - low > 20.0 * side
+        };
+        is_far(left, right, width) || is_far(top, bottom, height)
     };
     let far = candidates.iter().filter(is_far).count();
     if far * 2 > candidates.len() {
@@ -231,6 +233,13 @@ mod tests {
         );
         let far = advice(&boxes(320.0 * 320.0), fine).expect("too large");
         assert!(far.starts_with("64 of 64 boxes far outside"), "{far}");
+        let wide = |candidate: Candidate| Candidate {
+            xyxy: [-1e5, -1e5, 1e5, 1e5],
+            ..candidate
+        };
+        let wide: Vec<Candidate> = boxes(320.0).into_iter().map(wide).collect();
+        let wide = advice(&wide, fine).expect("too wide");
+        assert!(wide.starts_with("64 of 64 boxes far outside"), "{wide}");
         // Few boxes, or none with an extent, say nothing.
         assert_eq!(advice(&boxes(1.0)[..19], fine), None);
         assert_eq!(advice(&boxes(0.0), fine), None);

@@ -35,9 +35,9 @@ pub enum ModelYamlTemplateError {
     )]
     OtherTask { task: String },
     #[error(
-        "output `{output}` has only the numbers of the boxes that NonMaxSuppression kept, and boxes and scores are not among the \
-         outputs: export the network with boxes, scores and classes gathered by them (such as with nms=True or --end2end), or \
-         without suppression"
+        "output `{output}` has only the numbers of the boxes that NonMaxSuppression kept, and no output has these boxes: \
+         export the network with boxes, scores and classes gathered by them (such as with nms=True or --end2end), or without \
+         suppression"
     )]
     OnlyIndices { output: String },
     #[error(

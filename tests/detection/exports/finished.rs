@@ -12,6 +12,15 @@ const IMAGENET: &str = "rgb -2.1..2.2 stretch";
 const TAO_SSD: &str =
     "NMS NMS_1 = TRT::NMSDynamic_TRT corners scores\n> NMS 1 1 100 7\n> NMS_1@6 1 1 1 1";
 
+const CROPS: &str = "crops = TRT::CropAndResizeDynamic corners scores";
+const TAO_MASKS: &str = "generate_detections = TRT::GenerateDetection_TRT corners scores\n> generate_detections 1 100 6";
+const TAO_YOLO: [&str; 4] = [
+    "count BatchedNMS@6 1 1",
+    "boxes BatchedNMS_1 1 100 4",
+    "scores BatchedNMS_2 1 100",
+    "classes BatchedNMS_3 1 100",
+];
+
 fn paddle() -> Net {
     P5.net_of(3, "image 1 3 192 256")
         .by("PaddlePaddle")
@@ -52,6 +61,13 @@ pub(super) fn rows_behind_a_suppression_are_read() -> Vec<Export> {
             > labels@7 batch num_dets",
         )
     };
+    let libreyolo = |pad| {
+        let net = ultralytics_filled("output", 300).note("model_family", "yolo9");
+        net.note("letterbox_pad", pad)
+    };
+    let scale = "save_infer_model/scale_0.tmp_0";
+    let mut picodet = rows(paddle(), of_paddle, scale).and("swish = HardSwish mean");
+    picodet.opset = 14;
     let silu = |net: Net| net.and("silu = Sigmoid mean");
     #[rustfmt::skip]
     let rows = vec![
@@ -67,8 +83,11 @@ pub(super) fn rows_behind_a_suppression_are_read() -> Vec<Export> {
         row("EfficientDet by LibreYOLO 1.6", ultralytics_filled("output", 100).note("model_family", "efficientdet"), Reads("finished", "rgb -2.1..2.2 top_left")),
         row("CenterNet by LibreYOLO 1.6", ultralytics_filled("output", 100).note("model_family", "centernet"), Reads("finished", "bgr -1.4..2 center")),
         row("EfficientDet, [1, 100, 6]", ultralytics_filled("output", 100), Reads("finished", "")),
-        row("PicoDet, suppressed", rows(paddle(), of_paddle, "multiclass_nms3_0.tmp_0"), Reads("finished", "")),
-        row("PP-YOLOE, suppressed", rows(paddle(), of_paddle, "multiclass_nms3_0.tmp_0").and(counted), Reads("finished", "")),
+        row("PicoDet by paddle2onnx 1.3", picodet, Reads("finished", IMAGENET)),
+        row("PP-YOLOE+ by paddle2onnx 1.3", rows(paddle(), of_paddle, scale), Reads("finished", STRETCHED)),
+        row("PP-YOLOE+, suppressed, with a count", rows(paddle(), of_paddle, "multiclass_nms3_0.tmp_0").and(counted), Reads("finished", STRETCHED)),
+        row("YOLOv9 by LibreYOLO 1.6, nms=True", libreyolo("topleft"), Reads("finished", "rgb 0..1 top_left")),
+        row("YOLOv9 by LibreYOLO 1.6, nms=True, of MultimediaTechLab", libreyolo("center"), Reads("finished", CENTERED)),
     ];
     rows
 }
@@ -89,11 +108,14 @@ pub(super) fn four_tensors_with_a_count_are_read() -> Vec<Export> {
         > det_classes@6 '1' '100'";
     #[rustfmt::skip]
     let rows = vec![
-        row("YOLOv6, YOLOv7 and DAMO-YOLO, end2end for TensorRT", corners(P5.net(3).named(), Edges::Pixels, plugin), Drafts("efficient_nms")),
-        row("EfficientDet of TAO", corners(P5.net(3).named(), Edges::Pixels, &plugin.replace("det_boxes", "detection_boxes")), Drafts("efficient_nms")),
+        row("YOLOv6, YOLOv7 and DAMO-YOLO, end2end for TensorRT", corners(P5.net(3).named(), Edges::Pixels, plugin), Drafts("finished")),
+        row("EfficientDet of TAO", corners(P5.net(3).named(), Edges::Pixels, &plugin.replace("det_boxes", "detection_boxes")), Drafts("finished")),
         row("SSD of TAO", corners(P5.net(3).named(), Edges::Normalized, TAO_SSD), Drafts("finished")),
-        row("EfficientNMS by another operator", counted(count32, ints), Reads("efficient_nms", CENTERED)),
-        row("BatchedNMS by another operator", counted(count32, floats), Reads("batched_nms", CENTERED)),
+        row("Faster R-CNN of TAO", corners(P5.net(3).named(), Edges::Normalized, TAO_SSD).and(CROPS), Drafts("finished")),
+        row("Mask R-CNN of TAO", corners(P5.net(3).named(), Edges::Normalized, TAO_MASKS), Drafts("finished")),
+        row("YOLOv4 of TAO, by another operator", four(P5.net(3).named(), Edges::Normalized, 0, TAO_YOLO), Reads("finished", "bgr -103.9..151.1 stretch")),
+        row("EfficientNMS by another operator", counted(count32, ints), Reads("finished", CENTERED)),
+        row("BatchedNMS by another operator", counted(count32, floats), Reads("finished", CENTERED)),
         row("YOLO-NAS, predictions of a batch", counted(count64, longs), Reads("finished", "")),
     ];
     rows
@@ -251,6 +273,7 @@ pub(super) fn queries_are_read() -> Vec<Export> {
         row("DEIMv2 with DINOv3", top_300(deimv2, ranked), imagenet),
         row("D-FINE by DeepStream-Yolo", top_300(dfine, best), Reads("finished", STRETCHED)),
         row("RT-DETR of PaddleDetection by DeepStream-Yolo", top_300(of_paddle, best), Reads("finished", STRETCHED)),
+        row("OWL-ViT by transformers, with its texts inside", sigmoid(3, 3, ["logits", "boxes"]).weight("owlvit.vision_model.class_embedding"), Reads("detr", "rgb -1.8..1.9 stretch")),
         row("EdgeCrafter by LibreYOLO 1.6", sigmoid(3, 3, ["logits", "boxes"]).weight("model.backbone.backbone.register_token"), imagenet),
         row("TAO DINO, 3 classes", sigmoid(3, 3, ["logits", "boxes"]).weight("model.class_embed.0.bias"), imagenet),
         row("Conditional DETR by transformers, 3 classes", sigmoid(3, 3, ["logits", "boxes"]).weight("m.class_labels_classifier.bias"), imagenet),

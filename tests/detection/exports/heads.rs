@@ -414,6 +414,39 @@ pub(super) fn yolox_maps(mut net: Net) -> Net {
     )
 }
 
+/// A convolution that changes nothing, as `eye`.
+fn with_eye(mut net: Net, channels: usize) -> Net {
+    let eye: Vec<f32> = (0..channels * channels)
+        .map(|at| f32::from(u8::from(at % (channels + 1) == 0)))
+        .collect();
+    net.floats("eye", &[channels, channels, 1, 1], &eye);
+    net
+}
+
+/// YOLOX before its maps are joined.
+pub(super) fn cut_yolox(net: Net) -> Net {
+    let mut net = with_eye(net, 4);
+    net.maps("box", &[0.0; 4], &yolox_box);
+    net.maps("object", &[NEVER], &|_, _| vec![9.0]);
+    let classes = net.classes;
+    net.maps("logits", &net.none(), &|_, object| object.logits(classes));
+    net.and(
+        "raw# = Conv box# eye
+        one# = Sigmoid object#
+        cls# = Sigmoid logits#
+        > raw# 1 4 H W
+        > one# 1 1 H W
+        > cls# 1 C H W",
+    )
+}
+
+/// NanoDet before its maps become rows.
+pub(super) fn cut_nanodet(net: Net) -> Net {
+    let classes = net.classes;
+    let behind = "all# = Concat logits# bins# axis=1\nmap# = Conv all# eye\n> map# 1 32+C H W";
+    distributed(with_eye(net, classes + 32), 8, behind)
+}
+
 pub(super) const RAW: &str = "> rows 1 N 5+C";
 pub(super) const DECODED: &str = "xy = Slice rows [0] [2] [2]
     wh = Slice rows [2] [4] [2]

@@ -2,7 +2,7 @@
 //! Files that are refused with the reason and the remedy, and networks that are not detectors.
 
 use super::heads::*;
-use super::net::{Edges, Grids, Net, P5};
+use super::net::{Edges, Grids, Net, P5, P6};
 use super::{Expected::*, Export, row};
 
 /// One vector behind `operator`.
@@ -10,19 +10,6 @@ fn vector(net: Net, operator: &str) -> Net {
     net.and("features = ConstantOfShape [1,C]")
         .and(&format!("vector = {operator} features\n> vector 1 C"))
 }
-
-/// Maps of boxes, objects and scores.
-const CUT_YOLOX: [&str; 9] = [
-    "box8 1 4 24 32",
-    "box16 1 4 12 16",
-    "box32 1 4 6 8",
-    "object8 1 1 24 32",
-    "object16 1 1 12 16",
-    "object32 1 1 6 8",
-    "score8 1 3 24 32",
-    "score16 1 3 12 16",
-    "score32 1 3 6 8",
-];
 
 /// The class of each pixel.
 fn pixels(net: Net) -> Net {
@@ -78,6 +65,9 @@ pub(super) fn networks_without_boxes_are_refused() -> Vec<Export> {
     };
     let text = ultralytics(P5.net(3).input("txt_feats 1 3 512"), PLANES);
     let indices = suppressed(P5.net(3), Edges::Pixels).and("> kept@7 kept 3");
+    let of_keras = suppressed(P5.net(3), Edges::Pixels)
+        .and("whole = Cast kept to=6\n> corners 1 N 4\n> planes 1 C N\n> whole@6 1 kept 3");
+    let flat = "joined = Concat corners scores axis=2\noutput = Squeeze joined [0]\n> output N 4+C";
     // Before the anchors are applied.
     let mut deltas = anchor_rows(P5.net(3), 192, "background scores");
     deltas.rows("deltas", &[0.2, 0.1, -0.3, 0.4], &|_, _| {
@@ -99,7 +89,11 @@ pub(super) fn networks_without_boxes_are_refused() -> Vec<Export> {
         row("Keras YOLOv3 by tf2onnx", zeros(&["conv2d_59 1 6 8 24", "conv2d_67 1 12 16 24", "conv2d_75 1 24 32 24"]), Refuses(&["--outputs-as-nchw"])),
         row("FOMO of Edge Impulse", P5.net(3).and("logits = ConstantOfShape [1,24,32,4]\ny = Softmax logits axis=3\n> y 1 24 32 4"), Refuses(&["FOMO"])),
         row("FCOS by LibreYOLO 1.6", zeros(&["output 1 1003 8"]).note("model_family", "fcos"), Refuses(&["number of its grid"])),
-        row("YOLOX, cut", zeros(&CUT_YOLOX).weight("head.obj_preds.0.weight"), Refuses(&["are apart"])),
+        row("YOLOX, cut", cut_yolox(P5.net(3)), Refuses(&["are apart"])),
+        row("NanoDet, cut", cut_nanodet(P5.net(3)), Refuses(&["NanoDet"])),
+        row("NanoDet, cut, four grids", cut_nanodet(P6.net(3)), Refuses(&["NanoDet"])),
+        row("FreeYOLO", corners(P5.net(3), Edges::Pixels, flat), Refuses(&["[1, N, 4 + C]"])),
+        row("Keras YOLOv3 of the ONNX model zoo", of_keras, Refuses(&["NonMaxSuppression"])),
         row("DAMO-YOLO before its decoding", zeros(&["cls 1 1008 3", "reg 1 1008 68"]), Refuses(&["DAMO-YOLO"])),
         row("KerasCV's YOLOV8Detector", zeros(&["boxes 1 1008 64", "classes 1 1008 3"]), Refuses(&["KerasCV"])),
         row("boxes and scores in planes", zeros(&["boxes 1 4 1008", "scores 1 3 1008"]), Refuses(&["in one tensor"])),

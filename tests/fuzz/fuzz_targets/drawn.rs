@@ -13,7 +13,6 @@ use jetwatch_detect::layouts::detectnet_v2::DetectNetParameters;
 use jetwatch_detect::layouts::detr::{DetrActivation, DetrParameters};
 use jetwatch_detect::layouts::fcos::{FcosParameters, FcosScore};
 use jetwatch_detect::layouts::gfl::{CellCenter, GflParameters, GflTensors};
-use jetwatch_detect::layouts::nms_plugin::{NmsPlugin, NmsPluginParameters};
 use jetwatch_detect::layouts::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
 use jetwatch_detect::layouts::yolo_nas::YoloNasForm;
 use jetwatch_detect::layouts::yolov8_raw::{DistancesAre, RawHead};
@@ -169,9 +168,8 @@ fn layout(
             vec![vec![rows(bytes)?, 4 + classes]],
         ),
         9 => return ranked(bytes),
-        10 => return nms_plugin(bytes),
         11 | 12 => gfl(bytes, family == 11, input, classes)?,
-        13 => (
+        10 | 13 => (
             Arc::new(layouts::finished::FinishedRows::paddle()),
             vec![vec![rows(bytes)?, 6]],
         ),
@@ -284,25 +282,6 @@ fn ranked(bytes: &mut Unstructured<'_>) -> Result<(Arc<dyn OutputLayout>, Shapes
     let whole = *bytes.choose(&[I64, I32])?;
     let shapes = vec![(whole, vec![rows]), (F32, vec![rows, 4]), (F32, vec![rows])];
     Ok((Arc::new(DetrParameters::Ranked), shapes))
-}
-
-fn nms_plugin(bytes: &mut Unstructured<'_>) -> Result<(Arc<dyn OutputLayout>, Shapes)> {
-    let plugin = *bytes.choose(&[NmsPlugin::Efficient, NmsPlugin::Batched])?;
-    let box_unit = *bytes.choose(&[BoxUnit::Pixels, BoxUnit::Normalized])?;
-    let rows = bytes.int_in_range(0..=MAX_ROWS)?;
-    let whole = [*bytes.choose(&[I32, I64])?, *bytes.choose(&[I32, I64])?];
-    let classes = match plugin {
-        NmsPlugin::Efficient => whole[1],
-        NmsPlugin::Batched => F32,
-    };
-    let shapes = vec![
-        (whole[0], vec![1]),
-        (F32, vec![rows, 4]),
-        (F32, vec![rows]),
-        (classes, vec![rows]),
-    ];
-    let parameters = NmsPluginParameters { plugin, box_unit };
-    Ok((Arc::new(parameters), shapes))
 }
 
 fn gfl(

@@ -123,10 +123,18 @@ fn ranked(outputs: &Outputs<'_>) -> Option<Recognized> {
 
 /// Networks by parts of the names of weights of backbones that take ImageNet's mean and deviation. DEIMv2's smaller networks have no
 /// DINOv3, and take 0 to 1.
-pub(super) const BACKBONES: [(&str, (&str, Preprocessing)); 2] = [
+pub(super) const BACKBONES: [(&str, (&str, Preprocessing)); 3] = [
+    ("owlvit", ("OWL-ViT", CLIP)),
     ("dinov3", ("DEIMv2 with DINOv3", IMAGENET)),
     ("register_token", ("EdgeCrafter", IMAGENET)),
 ];
+
+/// Of CLIP's training.
+const CLIP: Preprocessing = Preprocessing {
+    mean: [122.770_94, 116.746_01, 104.093_73],
+    scale: [0.014_600_5, 0.015_007_7, 0.014_220_1],
+    ..UNIT
+};
 
 fn of_backbone(outputs: &Outputs<'_>) -> Option<(&'static str, Preprocessing)> {
     let found = BACKBONES.iter().find(|(part, _)| outputs.has_weight(part));
@@ -192,8 +200,10 @@ fn queries(outputs: &Outputs<'_>) -> Vec<Recognized> {
     let origin = match (is_rf_detr, is_detr || columns.abs_diff(COCO_NUMBERS) <= 1) {
         (true, _) => ("RF-DETR", IMAGENET),
         (false, true) => ("DETR", IMAGENET),
-        (false, false) if is_successor => ("DINO, Deformable and Conditional DETR", IMAGENET),
-        (false, false) => of_backbone(outputs).unwrap_or(AUTHORS),
+        (false, false) => of_backbone(outputs).unwrap_or(match is_successor {
+            true => ("DINO, Deformable and Conditional DETR", IMAGENET),
+            false => AUTHORS,
+        }),
     };
     let read = |has_rest: &bool| {
         let (activation, why) = match (are_logits, is_detr && *has_rest) {

@@ -24,7 +24,6 @@ use std::sync::Arc;
 
 use super::keys::{TensorForm, Tensors, optional_per_grid, per_grid};
 use super::recognize::{self, Certainty, FOUR, Output, Outputs, Recognized, THREE};
-use super::yolox::YOLOX_WEIGHT;
 use super::{CENTERED, DETECTOR, Layout, OutputLayout, Preprocessing};
 use crate::decoders::candidates::{CandidateCollector, is_valid};
 use crate::decoders::grids::Grid;
@@ -101,8 +100,9 @@ fn at_strides(outputs: &Outputs<'_>, strides: &[u32]) -> Option<Recognized> {
             .iter()
             .zip(strides)
             .all(|(output, stride)| outputs.channels_at(output, *stride) == Some(classes));
-    // Logits are other networks'; YOLOX's sizes are powers.
-    if !fits || scores[0].made_by == Some("Conv") || outputs.has_weight(YOLOX_WEIGHT) {
+    // Logits are other networks'. Beside a certainty of objects, numbers below 0 are centers and powers of YOLOX.
+    let is_raw = |output: &Output<'_>| output.made_by == Some("Conv");
+    if !fits || is_raw(scores[0]) || kinds == 3 && is_raw(boxes[0]) {
         return None;
     }
     let reason = format!(

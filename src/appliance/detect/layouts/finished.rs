@@ -18,8 +18,9 @@
 //! boxes [N, K]   scores [N]   classes [N]   count [1]
 //! ```
 //!
-//! Rows that only fill the tensors have a score of 0 or a class below 0, or are behind the count. [`nms_plugin`](super::nms_plugin)
-//! has the same decoder.
+//! The latter are those of TensorRT's plug-ins `EfficientNMS_TRT`, with whole classes, and `BatchedNMS_TRT`, with floats.
+//!
+//! Rows that only fill the tensors have a score of 0 or a class below 0, or are behind the count.
 
 use std::sync::Arc;
 

@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 use jetwatch_config::{Map, Section};
 
-use super::finished::FinishedRows;
 use super::keys::{TensorForm, Tensors, per_grid};
 use super::recognize::{self, Certainty, FOUR, Outputs, Recognized};
 use super::{DETECTOR, IMAGENET, Layout, OutputLayout, Preprocessing, RAW};
@@ -28,7 +27,6 @@ use crate::decoders::distances::{DistanceGrid, Distances};
 use crate::decoders::grids::Grid;
 use crate::decoders::tensors::{check_axes, check_count};
 use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, TensorShape};
-use crate::yaml_values::{FileReader, invalid};
 use jetwatch_types::Size;
 
 /// The layout of NanoDet.
@@ -67,16 +65,15 @@ pub(crate) const NANODET: Layout = Layout {
 pub const PICODET: Layout = Layout {
     name: "picodet",
     networks: "PicoDet",
-    needs: "scores [n, C] and boxes [n, 32] for each of the strides 8, 16, 32 and 64, or one output [K, 6]",
+    needs: "scores [n, C] and boxes [n, 32] for each of the strides 8, 16, 32 and 64",
     input: IMAGENET,
-    read: read_picodet,
+    tensors: &[TensorForm::Roles(&[per_grid("scores"), per_grid("boxes")])],
     recognize: |outputs| {
         let (certainty, why) = match outputs.is_paddle() {
             true => (Certainty::Likely, ", from PaddlePaddle"),
             false => (Certainty::Possible, ""),
         };
-        let maps = per_stride(outputs, certainty, why);
-        finished_rows(outputs).into_iter().chain(maps).collect()
+        per_stride(outputs, certainty, why).into_iter().collect()
     },
     ..NANODET
 };
@@ -90,24 +87,6 @@ pub(crate) struct GflKeys {
     /// Layouts nanodet and picodet with tensors by role: last bin of the distances' distribution.
     #[key(range = 1..=64, default = 7)]
     reg_max: usize,
-}
-
-fn read_picodet(
-    map: &Map<'_>,
-    tensors: Option<&Tensors>,
-    _: FileReader<'_>,
-) -> Option<Arc<dyn OutputLayout>> {
-    if !tensors?.is_name() {
-        return Some(Arc::new(GflParameters::read(map, tensors?)?));
-    }
-    match map.get("reg_max") {
-        Some(node) => invalid(
-            &node,
-            "given for finished boxes",
-            "only together with tensors",
-        ),
-        None => Some(Arc::new(FinishedRows::paddle())),
-    }
 }
 
 fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
@@ -162,21 +141,6 @@ fn per_stride(outputs: &Outputs<'_>, certainty: Certainty, why: &str) -> Option<
         recognize::per_grid("boxes", &boxes),
     ];
     Some(Recognized::new(certainty, classes, tensors, reason))
-}
-
-/// Boxes after the suppression that PaddlePaddle exports.
-fn finished_rows(outputs: &Outputs<'_>) -> Option<Recognized> {
-    let list = outputs.suppressed_rows()?;
-    let classes = outputs.noted_classes();
-    let is_other = !outputs.is_paddle() || outputs.has_best_of_all();
-    if list.columns != 6 || is_other || classes == 0 {
-        return None;
-    }
-    let why = format!(
-        "{} rows of 6, from PaddlePaddle: boxes after suppression",
-        list.rows
-    );
-    list.recognized(outputs, Certainty::Likely, Some(classes), &why)
 }
 
 impl GflParameters {

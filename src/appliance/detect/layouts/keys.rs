@@ -116,10 +116,10 @@ struct TensorKeys {
     /// Layout detr: classes of the ranked boxes.
     #[key(value = TENSORS, read = elsewhere)]
     labels: Option<()>,
-    /// Layouts finished, efficient_nms and batched_nms: number of detections. Default for finished: all rows are.
+    /// Layout finished: number of detections. Default: all rows are.
     #[key(value = TENSORS, read = elsewhere)]
     count: Option<()>,
-    /// Layouts finished, efficient_nms and batched_nms: classes of the detections. Default for finished: they are among the columns, or there is one class.
+    /// Layout finished: classes of the detections. Default: they are among the columns, or there is one class.
     #[key(value = TENSORS, read = elsewhere)]
     classes: Option<()>,
 }
@@ -142,7 +142,7 @@ pub(super) struct ActivationKey {
 #[derive(Section)]
 #[expect(dead_code, reason = "declares the keys only")]
 pub(super) struct BoxesAreKey {
-    /// Layouts finished, efficient_nms, batched_nms, yolov8 and ssd: unit of the boxes; deltas (to anchors) for ssd only. Required for batched_nms. Default: pixels, deltas for ssd.
+    /// Layouts finished, yolov8 and ssd: unit of the boxes; deltas (to anchors) for ssd only. Default: pixels, deltas for ssd.
     #[key(value = ValueType::Words(&["pixels", "normalized", "deltas"]), read = elsewhere)]
     boxes_are: Option<()>,
 }

@@ -15,7 +15,6 @@ pub mod fcos;
 pub mod finished;
 pub mod gfl;
 pub(crate) mod keys;
-pub mod nms_plugin;
 pub mod others;
 mod recognize;
 #[cfg(test)]
@@ -46,7 +45,7 @@ use crate::decoders::{BoxedDecoder, Mismatch, NetworkShape};
 use crate::model::ColorOrder;
 
 /// Every layout, in the order in which help lists them and equally likely guesses are preferred.
-pub const LAYOUTS: [&Layout; 22] = [
+pub const LAYOUTS: [&Layout; 20] = [
     &yolox::YOLOX,
     &yolov5::YOLOV5,
     &yolov8::YOLOV8,
@@ -58,8 +57,6 @@ pub const LAYOUTS: [&Layout; 22] = [
     &fcos::FCOS,
     &detr::DETR,
     &finished::FINISHED,
-    &nms_plugin::EFFICIENT_NMS,
-    &nms_plugin::BATCHED_NMS,
     &gfl::NANODET,
     &gfl::PICODET,
     &detectnet_v2::DETECTNET_V2,

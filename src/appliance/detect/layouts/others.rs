@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Networks that jetwatch does not run, by their inputs and outputs: for the reason of a refusal. Pure.
 
-use super::recognize::{Output, Outputs, Pair, THREE, image_input};
-use super::yolox::YOLOX_WEIGHT;
-use crate::graph::Network;
+use super::recognize::{FOUR, Output, Outputs, Pair, THREE, image_input};
+use crate::graph::{Axis, Network};
 use jetwatch_types::Size;
 
 /// Parts of the names of inputs for text.
 const TEXT: [&str; 5] = ["input_ids", "token", "text", "txt", "prompt"];
+
+/// Numbers of a box with distributions over 0 to 7.
+const GFL_NUMBERS: u64 = 32;
 
 /// Parts of the names of points in faces.
 const LANDMARKS: [&str; 2] = ["kps", "landm"];
@@ -26,6 +28,10 @@ const JOINED: &str = "these maps join scores, boxes and the certainty of an obje
                       export it without --model-only";
 const LEVELS: &str = "each row has the number of its grid between the box and its scores, as LibreYOLO's FCOS: export another network";
 const APART: &str = "the maps of boxes, objects and scores are apart, as those of a YOLOX that was cut for an accelerator: export the whole network";
+const NANODET: &str = "each of these maps is one convolution without anchors, as of a NanoDet that was cut for an accelerator: export it by its own \
+                       tools/export_onnx.py";
+const NO_BATCH: &str = "the rows of all cells have no axis of the batch, as of FreeYOLO: export them as [1, N, 4 + C], such as by unsqueeze(0) behind \
+                        the network";
 const CHANNELS_LAST: &str = "these maps have their channels last, as of Keras and TensorFlow: convert the network with --outputs-as-nchw and the names of the \
                              outputs by tf2onnx";
 const SHARES: &str = "this map has shares of classes and no boxes, as of Edge Impulse's FOMO, which finds centers only: train a network with boxes, \
@@ -82,7 +88,7 @@ pub fn likely_reason(network: &Network, size: Size) -> Option<&'static str> {
         outputs.list.iter().any(is_map)
     };
     let has_last = |axes: &[Option<u64>]| {
-        let is_grid = |stride| matches!(*axes, [Some(height), Some(width), Some(_)] if (width, height) == outputs.grid(stride));
+        let is_grid = |stride| matches!(*axes, [Some(height), Some(width), _, ..] if (width, height) == outputs.grid(stride));
         [8, 16, 32].into_iter().any(is_grid)
     };
     let are_faces =
@@ -91,12 +97,27 @@ pub fn likely_reason(network: &Network, size: Size) -> Option<&'static str> {
         [axes] if outputs.list[0].is_float() => Some(*axes),
         _ => None,
     };
+    let has_maps = |channels| outputs.maps_among(&THREE, Some(channels)).is_some();
+    let is_raw = |output: &&Output<'_>| output.made_by == Some("Conv");
+    let are_nanodet = [&THREE[..], &FOUR]
+        .into_iter()
+        .filter_map(|strides| outputs.maps(strides))
+        .any(|(channels, maps)| channels > GFL_NUMBERS && maps.iter().all(is_raw));
     let has_centers = |pair: &Pair<'_>| pair.boxes.has_corners == Some(false);
     let first = outputs.list.first();
+    let is_without_batch = network
+        .outputs
+        .iter()
+        .any(|output| match output.axes.as_deref() {
+            Some([Axis::Fixed(rows), Axis::Fixed(_)]) => outputs.strides_with(*rows, 1).is_some(),
+            _ => false,
+        });
     if outputs.family() == "fcos" {
         Some(LEVELS)
-    } else if outputs.has_weight(YOLOX_WEIGHT) && outputs.list.len() > THREE.len() {
+    } else if outputs.list.len() == 9 && has_maps(4) && has_maps(1) {
         Some(APART)
+    } else if are_nanodet {
+        Some(NANODET)
     } else if first.is_some_and(|map| map.joined_channels().len() > 2) {
         Some(JOINED)
     } else if all().all(has_last) {
@@ -126,6 +147,8 @@ pub fn likely_reason(network: &Network, size: Size) -> Option<&'static str> {
         })
     {
         Some(ANCHORS)
+    } else if is_without_batch {
+        Some(NO_BATCH)
     } else if matches!(single, Some([Some(20..=1000), Some(7..=1000)])) {
         Some(POSES)
     } else if matches!(single, Some([Some(count), _, _]) if count.is_multiple_of(5) && outputs.channels_at(&outputs.list[0], 32).is_some())

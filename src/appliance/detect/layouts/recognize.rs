@@ -26,8 +26,9 @@ pub(super) const HEADS: [&[u32]; 6] = [&THREE, &FINE, &FOUR, &TINY, &[4, 8, 16],
 pub(super) const MAX_OBJECTS: u64 = 1000;
 
 /// Operators of non-maximum suppression.
-const SUPPRESSION: [&str; 6] = [
+const SUPPRESSION: [&str; 7] = [
     "NonMaxSuppression",
+    "GenerateDetection_TRT",
     "EfficientNMS_TRT",
     "BatchedNMS_TRT",
     "BatchedNMSDynamic_TRT",
@@ -330,12 +331,6 @@ impl<'a> Outputs<'a> {
     pub(super) fn matrix(&self) -> Option<Matrix<'_>> {
         self.any_matrix()
             .filter(|matrix| !self.is_suppressed(matrix))
-    }
-
-    /// As [`matrix`](Self::matrix), but behind a suppression.
-    pub(super) fn suppressed_rows(&self) -> Option<Matrix<'_>> {
-        self.any_matrix()
-            .filter(|matrix| self.is_suppressed(matrix))
     }
 
     fn is_suppressed(&self, matrix: &Matrix<'_>) -> bool {

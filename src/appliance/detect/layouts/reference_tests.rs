@@ -43,7 +43,7 @@ references! {
     fastestdet: Probabilities, true;
     fcos: Probabilities, true;
     gfl: Probabilities, true;
-    nms_plugin: Any, false;
+    parts_with_count: Any, false;
     rows_of_six: Any, false;
     ssd: Any, true;
     yolov3_grids: Any, true;

@@ -22,7 +22,8 @@ use std::sync::Arc;
 
 use super::keys::{TensorForm, single};
 use super::recognize::{Certainty, Matrix, Outputs, Pair, Recognized};
-use super::{CENTERED, DETECTOR, IMAGENET, Layout, OutputLayout, Preprocessing, UNIT, gfl};
+use super::yolox::YOLOX;
+use super::{CENTERED, DETECTOR, IMAGENET, Layout, OutputLayout, Preprocessing, RAW, UNIT, gfl};
 use crate::decoders::boxes::BoxUnit;
 use crate::decoders::dense::{Activation, Boxes, Dense, Place, Scores};
 use crate::decoders::tensors::{check_axes, check_count};
@@ -62,6 +63,7 @@ pub(super) const DAMO: (&str, Preprocessing) = (
     },
 );
 pub(super) const PPYOLOE_PLUS: (&str, Preprocessing) = ("PP-YOLOE+", UNIT);
+const PICODET: (&str, Preprocessing) = ("PicoDet", IMAGENET);
 const PADDLE: [(&str, Preprocessing); 2] = [PPYOLOE_PLUS, ("PP-YOLOE", IMAGENET)];
 
 /// Also of its maps, and of its boxes behind a suppression.
@@ -76,8 +78,12 @@ pub(super) const RTMDET_ORIGIN: (&str, Preprocessing) = (
 /// Part of the names of its weights.
 pub(super) const RTMDET_WEIGHT: &str = "rtm_reg";
 
-fn of_paddle(found: &Recognized) -> Vec<Recognized> {
-    of_families(found, PADDLE.map(|family| (Certainty::Likely, family)))
+/// The same outputs for each network of PaddleDetection that may be meant. PicoDet has another activation than the others.
+pub(super) fn of_paddle(outputs: &Outputs<'_>, found: &Recognized) -> Vec<Recognized> {
+    match outputs.has_operator(&["HardSwish"]) {
+        true => of_families(found, [(Certainty::Likely, PICODET)]),
+        false => of_families(found, PADDLE.map(|family| (Certainty::Likely, family))),
+    }
 }
 
 /// The same outputs for networks of several families, each with its own certainty.
@@ -93,20 +99,28 @@ fn of_families<const N: usize>(
     families.map(of).to_vec()
 }
 
-/// Networks by `model_family` in LibreYOLO's metadata; others are YOLOv9 and YOLOv7.
-const LIBREYOLO: [(&str, (&str, Preprocessing)); 4] = [
-    ("picodet", ("PicoDet", IMAGENET)),
+/// Where LibreYOLO's images are not those of its YOLO networks: by `model_family` in its metadata.
+const LIBREYOLO: [(&str, (&str, Preprocessing)); 9] = [
+    ("picodet", PICODET),
     ("rtmdet", RTMDET_ORIGIN),
+    ("yolonas", NAS),
+    ("ppyoloe", PADDLE[1]),
+    ("yolox", ("YOLOX", YOLOX.input)),
+    ("efficientdet", EFFICIENTDET),
     (
-        "retinanet",
+        "centernet",
         (
-            "RetinaNet of torchvision",
+            "CenterNet of LibreYOLO",
             Preprocessing {
-                placement: Placement::TopLeft,
-                ..IMAGENET
+                mean: [104.04, 113.985, 119.85],
+                scale: [0.013_57, 0.014_312, 0.014_106],
+                placement: Placement::Center,
+                padding: 0,
+                ..RAW
             },
         ),
     ),
+    ("retinanet", ("RetinaNet of torchvision", TOP_LEFT_IMAGENET)),
     (
         "ssd",
         (
@@ -120,15 +134,26 @@ const LIBREYOLO: [(&str, (&str, Preprocessing)); 4] = [
     ),
 ];
 
-fn of_libreyolo(outputs: &Outputs<'_>) -> (&'static str, Preprocessing) {
-    let mut known = LIBREYOLO.iter();
+const TOP_LEFT_IMAGENET: Preprocessing = Preprocessing {
+    placement: Placement::TopLeft,
+    ..IMAGENET
+};
+/// Of all its exporters.
+pub(super) const EFFICIENTDET: (&str, Preprocessing) = ("EfficientDet", TOP_LEFT_IMAGENET);
+
+/// The network that LibreYOLO notes.
+pub(super) fn of_libreyolo(outputs: &Outputs<'_>) -> Option<(&'static str, Preprocessing)> {
+    let family = outputs.family();
     let placement = match outputs.network.metadata_value("letterbox_pad") {
         Some("center") => Placement::Center,
         _ => Placement::TopLeft,
     };
-    match known.find(|(family, _)| *family == outputs.family()) {
-        Some((_, origin)) => *origin,
-        None => ("LibreYOLO", Preprocessing { placement, ..UNIT }),
+    match LIBREYOLO.iter().find(|(known, _)| *known == family) {
+        Some((_, origin)) => Some(*origin),
+        None if family.starts_with("yolo") => {
+            Some(("LibreYOLO", Preprocessing { placement, ..UNIT }))
+        }
+        None => None,
     }
 }
 
@@ -170,8 +195,11 @@ fn joined(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
         (Certainty::Possible, RTMDET_ORIGIN),
     ];
     Some(match () {
-        () if is_libreyolo => of_families(&found, [(Certainty::Likely, of_libreyolo(outputs))]),
-        () if outputs.is_paddle() => of_paddle(&found),
+        () if is_libreyolo => vec![Recognized {
+            origin: of_libreyolo(outputs),
+            ..found
+        }],
+        () if outputs.is_paddle() => of_paddle(outputs, &found),
         () if are_corners || matrix.output.has_corners == Some(true) || has_distances => {
             of_families(&found, unknown)
         }
@@ -195,10 +223,9 @@ fn separate(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
     let found = pair.recognized(outputs, Certainty::Likely, pair.columns, why);
     let order = |name: &str| outputs.list.iter().position(|output| output.name == name);
     let (likely, possible) = (Certainty::Likely, Certainty::Possible);
-    Some(match outputs.family() {
-        "yolonas" => of_families(&found, [(likely, NAS)]),
-        "ppyoloe" => of_families(&found, [(likely, PADDLE[1])]),
-        _ if outputs.is_paddle() || in_planes => of_paddle(&found),
+    Some(match of_libreyolo(outputs) {
+        Some(origin) => of_families(&found, [(likely, origin)]),
+        _ if outputs.is_paddle() || in_planes => of_paddle(outputs, &found),
         _ if order(pair.scores.name) < order(pair.boxes.name) => {
             of_families(&found, [(likely, DAMO), (possible, NAS)])
         }

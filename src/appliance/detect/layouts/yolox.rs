@@ -62,9 +62,9 @@ fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
 
 fn maps(outputs: &Outputs<'_>) -> Option<Recognized> {
     let (channels, maps) = outputs.maps(&THREE)?;
-    // Others join as many channels in another order.
+    // Others join as many channels in another order, or have one convolution for all.
     let joined = maps[0].joined_channels();
-    if !joined.is_empty() && joined[..2] != [4, 1] {
+    if maps[0].made_by == Some("Conv") || !joined.is_empty() && joined[..2] != [4, 1] {
         return None;
     }
     let classes = channels

@@ -9,9 +9,11 @@ use super::super::recognize::{
     self as shared, Certainty, MAX_OBJECTS, Output, Outputs, Recognized, THREE,
 };
 use super::super::ssd::SSD;
-use super::super::yolo_nas::{DAMO, RTMDET_ORIGIN, RTMDET_WEIGHT};
+use super::super::yolo_nas::{
+    DAMO, EFFICIENTDET, RTMDET_ORIGIN, RTMDET_WEIGHT, of_libreyolo, of_paddle,
+};
 use super::super::yolox::{YOLOX, YOLOX_WEIGHT};
-use super::super::{CENTERED, IMAGENET, Preprocessing, RAW, UNIT, nms_plugin};
+use super::super::{CENTERED, IMAGENET, Preprocessing, RAW, UNIT};
 use super::keys::{CLASS, CORNERS, IGNORED, PADDLE, SCORE, ULTRALYTICS, YOLOV7};
 use super::{BOXES, CLASSES, COUNT, SCORES};
 use crate::graph::{Axis, Element, Network, Tensor};
@@ -60,10 +62,8 @@ const RTDETR_ROWS: Family = Family {
     why: ", whose boxes are centers and sizes, as of RT-DETR by Ultralytics",
     ..ULTRALYTICS_ROWS
 };
-/// Their images are stretched.
 const PADDLE_ROWS: Family = Family {
     columns: &PADDLE,
-    origin: Some(("PP-YOLOE+ and RT-DETR of PaddleDetection", UNIT)),
     ..ULTRALYTICS_ROWS
 };
 const YOLOV7_ROWS: Family = Family {
@@ -79,41 +79,54 @@ const ONE_CLASS_ROWS: Family = Family {
     columns: &["left", "top", "right", "bottom", SCORE],
     ..ULTRALYTICS_ROWS
 };
+const TAO: Option<(&str, Preprocessing)> = Some((
+    "NVIDIA's TAO",
+    Preprocessing {
+        mean: [103.939, 116.779, 123.68],
+        ..RAW
+    },
+));
+/// Of the plug-in `BatchedNMS_TRT`.
+const TAO_PARTS: Family = Family {
+    boxes_are: "normalized",
+    origin: TAO,
+    why: ", named as of TAO's YOLOv3, YOLOv4 and RetinaNet",
+    ..PARTS
+};
+/// Of the plug-in `GenerateDetection_TRT`.
+const MASK_RCNN_ROWS: Family = Family {
+    columns: &["top", "left", "bottom", "right", CLASS, SCORE],
+    boxes_are: "normalized",
+    first_class: 1,
+    origin: Some(("TAO's Mask R-CNN", IMAGENET)),
+    why: ", as of TAO's Mask R-CNN, whose masks are not used",
+    ..ULTRALYTICS_ROWS
+};
+/// Its background is the last class.
+const FASTER_RCNN_ROWS: Family = Family {
+    first_class: 0,
+    why: ", as of TAO's Faster R-CNN, whose background is the last class",
+    ..SSD_ROWS
+};
 /// Of the plug-in `NMS_TRT`.
 const SSD_ROWS: Family = Family {
     columns: &[IGNORED, CLASS, SCORE, "left", "top", "right", "bottom"],
     boxes_are: "normalized",
     first_class: 1,
+    origin: TAO,
     why: ", as TensorRT's NMS_TRT has them: class 0 is the background",
     ..ULTRALYTICS_ROWS
 };
-const EFFICIENTDET: Option<(&str, Preprocessing)> = Some((
-    "EfficientDet",
-    Preprocessing {
-        placement: Placement::TopLeft,
-        ..IMAGENET
-    },
-));
-const CENTERNET: Option<(&str, Preprocessing)> = Some((
-    "CenterNet of LibreYOLO",
-    Preprocessing {
-        mean: [104.04, 113.985, 119.85],
-        scale: [0.013_57, 0.014_312, 0.014_106],
-        placement: Placement::Center,
-        padding: 0,
-        ..RAW
-    },
-));
 const EFFICIENTDET_ROWS: Family = Family {
     columns: &[IGNORED, "top", "left", "bottom", "right", SCORE, CLASS],
     first_class: 1,
-    origin: EFFICIENTDET,
+    origin: Some(EFFICIENTDET),
     why: ", with a batch axis as of EfficientDet, whose classes begin with 1",
     ..ULTRALYTICS_ROWS
 };
 const EFFDET_ROWS: Family = Family {
     first_class: 1,
-    origin: EFFICIENTDET,
+    origin: Some(EFFICIENTDET),
     why: ", 100 and without names of classes, as of EfficientDet, whose classes begin with 1, and whose older exports have width and \
           height instead of right and bottom; classes of most others begin with 0",
     ..ULTRALYTICS_ROWS
@@ -183,8 +196,8 @@ const BY_WEIGHTS: [(&str, (&str, Preprocessing)); 7] = [
     ("multi_level_conv_obj", YOLOX_ORIGIN),
     (YOLOX_WEIGHT, ("YOLOX", YOLOX.input)),
     ("gfl_cls", DAMO),
-    BACKBONES[0],
     BACKBONES[1],
+    BACKBONES[2],
     (SCORE_WEIGHT, AUTHORS),
 ];
 const YOLOX_ORIGIN: (&str, Preprocessing) = ("YOLOX of MMDetection", YOLOX.input);
@@ -236,7 +249,7 @@ impl Family {
         let mut by_weights = BY_WEIGHTS.iter();
         let (origin, shown) = match by_weights.find(|(part, _)| outputs.has_weight(part)) {
             Some((_, origin)) => (Some(*origin), "; names of weights show whose network it is"),
-            None => (self.origin, ""),
+            None => (of_libreyolo(outputs).or(self.origin), ""),
         };
         let mut parameters = vec![
             ("columns", format!("[{}]", self.columns.join(", "))),
@@ -258,11 +271,14 @@ impl Family {
     }
 }
 
-/// The most likely way, and the same for other networks of MMDetection.
+/// The most likely way, and the same for other networks of MMDetection and PaddleDetection.
 pub(super) fn recognize(outputs: &Outputs<'_>) -> Vec<Recognized> {
     let Some(found) = parts(outputs).or_else(|| rows(outputs)) else {
         return Vec::new();
     };
+    if outputs.is_paddle() && found.origin.is_none() {
+        return of_paddle(outputs, &found);
+    }
     // YOLOX's sizes are powers; so are some of RTMDet's distances.
     let may_be_yolox = found.origin == Some(RTMDET_ORIGIN)
         && outputs.has_operator(&["Exp"])
@@ -292,12 +308,15 @@ pub fn only_indices(network: &Network) -> Option<&str> {
         .any(|operator| operator.name == "NonMaxSuppression");
     let has_boxes = network.outputs.iter().any(is_box);
     let is_whole = |element| matches!(element, Some(Element::INT32 | Element::INT64));
-    let indices = network.outputs.iter().find(|output| {
-        is_whole(output.element)
-            && (ends_with(&output.axes, 3)
-                || output.made_by.as_deref() == Some("NonMaxSuppression"))
-    })?;
-    (is_suppressed && !has_boxes).then_some(&indices.name)
+    let is_index = |output: &&Tensor| {
+        let is_made = output.made_by.as_deref() == Some("NonMaxSuppression");
+        let has_three = ends_with(&output.axes, 3);
+        // Those of Keras have a further axis, and boxes beside them, which are those before the suppression.
+        let is_keras = has_three && output.axes.as_ref().is_some_and(|axes| axes.len() == 3);
+        is_whole(output.element) && (is_keras || !has_boxes && (is_made || has_three))
+    };
+    let indices = network.outputs.iter().find(is_index)?;
+    is_suppressed.then_some(&indices.name)
 }
 
 /// Whether the name has one of these words.
@@ -421,10 +440,6 @@ fn parts_with(
         is_named(boxes, &["detection_boxes"]) && !outputs.has_operator(&["EfficientNMS_TRT"]);
     let is_lite = is_named(boxes, &["tflite_detection"])
         || outputs.has_operator(&["TFLite_Detection_PostProcess"]);
-    let is_plugin = |classes| nms_plugin::recognize(outputs, classes).is_some();
-    if !is_tensorflow && !is_lite && (is_plugin(Element::INT32) || is_plugin(Element::FLOAT)) {
-        return None;
-    }
     let names_fit = is_named(boxes, &BOX_NAMES)
         && scores.is_none_or(|scores| is_named(scores, &SCORE_NAMES))
         && classes.is_some_and(|classes| is_named(classes, &CLASS_NAMES));
@@ -446,6 +461,8 @@ fn parts_with(
         }
     } else if is_named(boxes, &["detected_boxes"]) {
         CUSTOM_VISION
+    } else if is_named(boxes, &["batchednms"]) {
+        TAO_PARTS
     } else if !has_batch && has_image_size(outputs) {
         DETECTRON2
     } else if !has_batch && classes.is_some_and(|classes| classes.element == Element::INT64) {
@@ -567,6 +584,7 @@ fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
     let noted = |key| outputs.network.metadata_value(key).unwrap_or_default();
     let is_rtdetr = noted("head") == "RTDETRDecoder" || noted("description").contains("rtdetr");
     let family = match width {
+        6 if is_named(output, &["generate_detections"]) => MASK_RCNN_ROWS,
         6 if outputs.is_paddle() && outputs.has_best_of_all() => Family {
             columns: &ULTRALYTICS,
             suppressed: !is_dense(outputs, rows),
@@ -578,6 +596,7 @@ fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
         6 if is_rtdetr => RTDETR_ROWS,
         6 if rows == Some(100) && !has_names => EFFDET_ROWS,
         6 => ULTRALYTICS_ROWS,
+        7 if outputs.has_operator(&["CropAndResize", "CropAndResizeDynamic"]) => FASTER_RCNN_ROWS,
         7 if outputs.has_operator(&["NMS_TRT", "NMSDynamic_TRT"]) => SSD_ROWS,
         7 if is_behind && is_named(output, &["flat"]) => YOLO_NAS_ROWS,
         7 if is_behind && output.axes.len() == 2 => EFFICIENTDET_ROWS,
@@ -586,16 +605,8 @@ fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
         _ if is_segment && width == SEGMENT.len() as u64 => SEGMENT_ROWS,
         _ => return None,
     };
-    let family = Family {
-        origin: match outputs.family() {
-            "efficientdet" => EFFICIENTDET,
-            "centernet" => CENTERNET,
-            _ => family.origin,
-        },
-        ..family
-    };
     let is_unsure = is_grid(outputs, rows) || outputs.noted_classes() == width - 4;
-    let is_doubtful = outputs.is_paddle() || is_unsure && family.suppressed && !is_behind;
+    let is_doubtful = is_unsure && family.suppressed && !is_behind;
     let (certainty, why) = match (is_behind, is_doubtful) {
         (true, false) => (Certainty::Certain, ", behind a suppression"),
         (false, false) if !family.suppressed => (Certainty::Certain, ""),

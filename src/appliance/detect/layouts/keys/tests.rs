@@ -16,7 +16,6 @@ use crate::layouts::fastestdet;
 use crate::layouts::fcos::{FcosParameters, FcosScore};
 use crate::layouts::finished::FinishedRows;
 use crate::layouts::gfl::{CellCenter, GflParameters, GflTensors};
-use crate::layouts::nms_plugin::{NmsPlugin, NmsPluginParameters};
 use crate::layouts::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
 use crate::layouts::yolo_nas::YoloNasForm;
 use crate::layouts::yolov5::Rows;
@@ -56,7 +55,6 @@ fn every_layout_has_its_tensors_in_its_own_order() {
             center,
         })
     };
-    let plugin = |plugin, box_unit| layout(NmsPluginParameters { plugin, box_unit });
     let planes = |transposed, mask_coefficients, box_unit| {
         layout(Planes {
             transposed,
@@ -93,7 +91,7 @@ fn every_layout_has_its_tensors_in_its_own_order() {
     let detectnet = |box_norm, offset| layout(DetectNetParameters { box_norm, offset });
     let separate = |grids| GflTensors::Separate { grids };
     #[rustfmt::skip]
-    let cases: [(&str, Arc<dyn OutputLayout>, &str); 36] = [
+    let cases: [(&str, Arc<dyn OutputLayout>, &str); 32] = [
         ("{layout: yolox, name: a}", layout(RawRows), "a"),
         ("{layout: yolox, tensors: {grids: [c, a, b]}}", layout(RawGrids), "c a b"),
         ("{layout: yolov5, name: a}", layout(Rows { mask_coefficients: 0 }), "a"),
@@ -118,15 +116,9 @@ fn every_layout_has_its_tensors_in_its_own_order() {
         ("{layout: detr, tensors: {boxes: b, scores: s}, activation: none}", queries(DetrActivation::None, false), "s b"),
         ("{layout: detr, tensors: {boxes: b, scores: s}, activation: softmax}", queries(DetrActivation::Softmax, false), "s b"),
         ("{layout: detr, tensors: {boxes: b, scores: s}, no_object: true}", queries(DetrActivation::Sigmoid, true), "s b"),
-        ("{layout: efficient_nms, tensors: {count: n, boxes: b, scores: s, classes: c}}", plugin(NmsPlugin::Efficient, BoxUnit::Pixels), "n b s c"),
-        ("{layout: efficient_nms, tensors: {count: n, boxes: b, scores: s, classes: c}, boxes_are: normalized}",
-         plugin(NmsPlugin::Efficient, BoxUnit::Normalized), "n b s c"),
-        ("{layout: batched_nms, tensors: {count: n, boxes: b, scores: s, classes: c}, boxes_are: normalized}",
-         plugin(NmsPlugin::Batched, BoxUnit::Normalized), "n b s c"),
         ("{layout: nanodet, name: a}", gfl(GflTensors::Joined, 7, CellCenter::Corner), "a"),
         ("{layout: nanodet, tensors: {scores: [a, b], boxes: [c, d]}, reg_max: 10}", gfl(separate(2), 10, CellCenter::Middle), "a b c d"),
         ("{layout: picodet, tensors: {scores: [a, b], boxes: [c, d]}}", gfl(separate(2), 7, CellCenter::Middle), "a b c d"),
-        ("{layout: picodet, name: a}", layout(FinishedRows::paddle()), "a"),
         ("{layout: detectnet_v2, tensors: {boxes: b, scores: s}}", detectnet(35.0, 0.5), "s b"),
         ("{layout: detectnet_v2, tensors: {boxes: b, scores: s}, box_norm: 20, offset: 0}", detectnet(20.0, 0.0), "s b"),
         ("{layout: fastestdet, name: a}", layout(fastestdet::Planes), "a"),
@@ -325,9 +317,6 @@ fn every_mistake_is_reported_with_its_key() {
         ("{layout: detr, name: a, no_object: true}", "output.no_object: given for scores that the network has finished"),
         ("{layout: yolov5_raw, tensors: {grids: [a, b, c]}}", "output.anchors: missing, expected 3 lists such as [81, 82, 135, 169]"),
         ("{layout: yolov8_raw, tensors: {grids: [a]}, activation: softmax}", "output.activation: found \"softmax\", expected one of sigmoid, none"),
-        ("{layout: batched_nms, tensors: {count: n, boxes: b, scores: s, classes: c}}",
-         "output.boxes_are: missing, expected one of pixels, normalized"),
-        ("{layout: picodet, name: a, reg_max: 7}", "output.reg_max: given for finished boxes, expected only together with tensors"),
         ("{layout: nanodet, name: a, reg_max: 0}", "output.reg_max: found 0, expected a whole number from 1 to 64"),
         ("{layout: ssd, tensors: {boxes: b, scores: s}, boxes_are: pixels}", "output.activation: missing, expected softmax, sigmoid or none"),
         ("{layout: yolov4, tensors: {boxes: a, scores: b}, scale_x_y: 1.1}",
