@@ -4,7 +4,7 @@
 
 use super::activation::{min_logit, sigmoid};
 use super::boxes::{first_unbounded, from_center, from_corners};
-use super::candidates::CandidateCollector;
+use super::candidates::{CandidateCollector, is_valid};
 use super::tensors::floats;
 use super::{ElementIndex, OutputDecoder, TensorView};
 
@@ -103,8 +103,8 @@ pub(crate) struct Scores {
 }
 
 impl Scores {
-    /// Collects the cells whose best class passes. `decode_box` gives the box of a cell, or its invalid number; the candidates
-    /// count cells from `before` on.
+    /// Collects the cells whose best class passes, or, with `centerness`, the root of its product with that. `decode_box` gives the
+    /// box of a cell, or its invalid number; the candidates count cells from `before` on.
     ///
     /// Of cells whose best class is below the threshold only the scores are read.
     #[inline(always)]
@@ -112,13 +112,14 @@ impl Scores {
         &self,
         tensors: &[TensorView<'_>],
         before: usize,
+        centerness: Option<Place>,
         collector: &mut CandidateCollector<'_>,
         decode_box: impl Fn(usize) -> Result<Xyxy, ElementIndex>,
     ) {
         // Compiled for each, since the loop over the cells is short.
         match self.place.number == 1 {
-            true => self.decode_cells::<true>(tensors, before, collector, decode_box),
-            false => self.decode_cells::<false>(tensors, before, collector, decode_box),
+            true => self.decode_cells::<true>(tensors, before, centerness, collector, decode_box),
+            false => self.decode_cells::<false>(tensors, before, centerness, collector, decode_box),
         }
     }
 
@@ -128,12 +129,16 @@ impl Scores {
         &self,
         tensors: &[TensorView<'_>],
         before: usize,
+        centerness: Option<Place>,
         collector: &mut CandidateCollector<'_>,
         decode_box: impl Fn(usize) -> Result<Xyxy, ElementIndex>,
     ) {
+        let centerness = centerness.map(|place| (place, place.numbers(tensors)));
         let (place, classes) = (&self.place, self.classes);
         let numbers = place.numbers(tensors);
         let least = match self.activation {
+            // A centerness is at most 1, so a class below this cannot reach the threshold.
+            Activation::None if centerness.is_some() => collector.threshold * collector.threshold,
             Activation::None => collector.threshold,
             Activation::Sigmoid => min_logit(collector.threshold),
             Activation::Softmax => f32::NEG_INFINITY,
@@ -152,19 +157,19 @@ impl Scores {
                     true => Span::from_row(&numbers[at(0)..][..classes]),
                     false => block.span(offset),
                 };
-                let is_valid = match self.activation {
+                let is_number = match self.activation {
                     Activation::None => span.is_valid(),
                     Activation::Sigmoid | Activation::Softmax => span.sum.is_finite(),
                 };
-                if span.max < least && is_valid {
+                if span.max < least && is_number {
                     continue;
                 }
                 let scores = (0..classes).map(|class| (at(class), numbers[at(class)]));
-                if !is_valid {
+                if !is_number {
                     collector.report_invalid(place.tensor, scores);
                     continue;
                 }
-                let score = match self.activation {
+                let mut score = match self.activation {
                     Activation::None => span.max,
                     Activation::Sigmoid => sigmoid(span.max),
                     Activation::Softmax => {
@@ -172,6 +177,15 @@ impl Scores {
                         softmax(span.max, all)
                     }
                 };
+                if let Some((place, numbers)) = centerness {
+                    let at = place.index(cell, 0);
+                    if !is_valid(numbers[at]) {
+                        let found = [(at, numbers[at])];
+                        collector.report_invalid(place.tensor, found.into_iter());
+                        continue;
+                    }
+                    score = (score.min(1.0) * numbers[at].clamp(0.0, 1.0)).sqrt();
+                }
                 // NaN is reported with the number that makes it.
                 if score < collector.threshold {
                     continue;
@@ -236,8 +250,9 @@ pub(crate) struct Dense {
 impl OutputDecoder for Dense {
     fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
         let boxes = self.boxes.place.numbers(tensors);
-        self.scores
-            .decode(tensors, 0, collector, |cell| self.boxes.decode(boxes, cell));
+        self.scores.decode(tensors, 0, None, collector, |cell| {
+            self.boxes.decode(boxes, cell)
+        });
     }
 
     fn needs_suppression(&self) -> bool {

@@ -5,7 +5,7 @@
 //! its place is, before a softmax. For the cell in column `gx` and row `gy` of the grid with stride `s`, and the center's offset `o`:
 //!
 //! ```text
-//! center = ((gx + o)·s, (gy + o)·s)      distance = u · Σ k·softmax(side)ₖ      score = best class
+//! center = ((gx + o)·s, (gy + o)·s)      distance = u · Σ k·softmax(side)ₖ      score = best class,  or  √(best class · centerness)
 //! box = center - (left, top) … center + (right, bottom)
 //! ```
 
@@ -24,6 +24,8 @@ pub(crate) const MAX_BINS: usize = 65;
 pub(crate) struct DistanceGrid {
     pub grid: Grid,
     pub scores: Scores,
+    /// A number for each cell, of some networks.
+    pub centerness: Option<Place>,
     pub sides: Place,
     /// Numbers of one side, at most [`MAX_BINS`]; 1 for a distance without distribution.
     pub bins: usize,
@@ -44,9 +46,8 @@ impl OutputDecoder for Distances {
         let mut before = 0;
         for grid in &self.grids {
             let sides = grid.sides.numbers(tensors);
-            grid.scores.decode(tensors, before, collector, |cell| {
-                grid.decode_box(sides, cell, self.offset)
-            });
+            let decode_box = |cell| grid.decode_box(sides, cell, self.offset);
+            (grid.scores).decode(tensors, before, grid.centerness, collector, decode_box);
             before += grid.grid.cells();
         }
     }

@@ -25,12 +25,11 @@ use std::sync::Arc;
 use super::keys::{TensorForm, Tensors, optional_per_grid, per_grid};
 use super::recognize::{self, Certainty, FOUR, Output, Outputs, Recognized, THREE};
 use super::{CENTERED, DETECTOR, Layout, OutputLayout, Preprocessing};
-use crate::decoders::candidates::{CandidateCollector, is_valid};
+use crate::decoders::dense::{Activation, Place, Scores};
+use crate::decoders::distances::{DistanceGrid, Distances};
 use crate::decoders::grids::Grid;
-use crate::decoders::tensors::{check_axes, check_count, floats};
-use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorView};
-
-use jetwatch_pixels::argmax::{BLOCK, Block, argmax};
+use crate::decoders::tensors::{check_axes, check_count};
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape};
 
 /// The layout.
 pub const FCOS: Layout = Layout {
@@ -156,7 +155,7 @@ impl FcosParameters {
 
 impl OutputLayout for FcosParameters {
     fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
-        Ok(Box::new(Fcos::new(self, network)?))
+        Ok(Box::new(self.decoder(network)?))
     }
 }
 
@@ -178,27 +177,16 @@ pub enum FcosScore {
     Centerness,
 }
 
-/// The grids over one input size for one number of classes.
-#[derive(Debug, Clone)]
-pub struct Fcos {
-    grids: Box<[Grid]>,
-    classes: usize,
-    score: FcosScore,
-}
-
-impl Fcos {
+impl FcosParameters {
     /// A decoder for the tensors `shapes`, whose strides follow from `input`, in the order of growing strides.
     ///
     /// # Errors
-    /// The tensors are not as many as the grids of `parameters` need, do not have the planes of `classes`, or are no grids over `input` in
+    /// The tensors are not as many as the grids need, do not have the planes of `classes`, or are no grids over `input` in
     /// the order of growing strides.
-    pub fn new(parameters: &FcosParameters, network: &NetworkShape<'_>) -> Result<Self, Mismatch> {
+    fn decoder(&self, network: &NetworkShape<'_>) -> Result<Distances, Mismatch> {
         let (input, classes, shapes) = network.parts();
-        let FcosParameters {
-            grids: count,
-            score,
-        } = *parameters;
-        let (kinds, roles) = match score {
+        let count = self.grids;
+        let (kinds, roles) = match self.score {
             FcosScore::Class => (2, "scores of each grid, then boxes of each grid"),
             FcosScore::Centerness => (
                 3,
@@ -231,92 +219,25 @@ impl Fcos {
                 let advice = "boxes and centerness of the layout fcos have the grids of scores, in the same order";
                 check_axes(shapes, kind * count + level, DType::F32, &wanted, advice)?;
             }
-            grids.push(grid);
+            let (cells, tensor_of) = (grid.cells(), |kind| kind * count + level);
+            grids.push(DistanceGrid {
+                scores: Scores {
+                    place: Place::planes(level, cells, classes, 0),
+                    cells,
+                    classes,
+                    activation: Activation::None,
+                },
+                sides: Place::planes(tensor_of(1), cells, 4, 0),
+                centerness: (kinds == 3).then(|| Place::planes(tensor_of(2), cells, 1, 0)),
+                bins: 1,
+                unit: grid.stride as f32,
+                grid,
+            });
         }
-        Ok(Self {
+        Ok(Distances {
             grids: grids.into(),
-            classes,
-            score,
+            offset: 0.5,
         })
-    }
-
-    /// Decodes the cells of one grid from its tensors: scores, boxes and, if there is one, centerness. `level` is its
-    /// index, `before` the number of cells in the grids before it.
-    fn decode_grid(
-        &self,
-        level: usize,
-        before: usize,
-        [scores, boxes, centerness]: [&[f32]; 3],
-        collector: &mut CandidateCollector<'_>,
-    ) {
-        let grid = &self.grids[level];
-        let (cells, stride) = (grid.cells(), grid.stride as f32);
-        // A centerness is at most 1, so a class below this cannot reach the threshold.
-        let least = match self.score {
-            FcosScore::Class => collector.threshold,
-            FcosScore::Centerness => collector.threshold * collector.threshold,
-        };
-        let mut block = Block::new();
-        for first in (0..cells).step_by(BLOCK) {
-            let count = BLOCK.min(cells - first);
-            block.read(scores, cells, first, count);
-            for offset in 0..count {
-                let (span, cell) = (block.span(offset), first + offset);
-                if span.max < least && span.is_valid() {
-                    continue;
-                }
-                let classes = (cell..scores.len()).step_by(cells);
-                let classes = classes.map(|index| (index, scores[index]));
-                if !span.is_valid() {
-                    collector.report_invalid(level, classes);
-                    continue;
-                }
-                let mut score = span.max.min(1.0);
-                if self.score == FcosScore::Centerness {
-                    let value = centerness[cell];
-                    if !is_valid(value) {
-                        let tensor = 2 * self.grids.len() + level;
-                        collector.report_invalid(tensor, [(cell, value)].into_iter());
-                        continue;
-                    }
-                    score = (score * value.clamp(0.0, 1.0)).sqrt();
-                }
-                if score < collector.threshold {
-                    continue;
-                }
-                let [left, top, right, bottom] =
-                    [0, 1, 2, 3].map(|side| boxes[side * cells + cell] * stride);
-                let [x, y] = grid.cell(cell).map(|number| (number + 0.5) * stride);
-                let xyxy = [x - left, y - top, x + right, y + bottom];
-                if let Some(side) = xyxy.iter().position(|edge| !edge.is_finite()) {
-                    collector.report_non_finite(self.grids.len() + level, side * cells + cell);
-                    continue;
-                }
-                let class = argmax(classes.map(|(_, score)| score), span.max);
-                collector.push(before + cell, class, score, xyxy);
-            }
-        }
-    }
-}
-
-impl OutputDecoder for Fcos {
-    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
-        let count = self.grids.len();
-        let mut before = 0;
-        for (level, grid) in self.grids.iter().enumerate() {
-            let cells = grid.cells();
-            let centerness = match self.score {
-                FcosScore::Class => &[],
-                FcosScore::Centerness => floats(tensors, 2 * count + level, cells),
-            };
-            let planes = [
-                floats(tensors, level, self.classes * cells),
-                floats(tensors, count + level, 4 * cells),
-                centerness,
-            ];
-            self.decode_grid(level, before, planes, collector);
-            before += cells;
-        }
     }
 }
 
@@ -334,10 +255,7 @@ mod tests {
     fn other_tensors_are_rejected_with_expected_tensors() {
         let make = |score| {
             move |shapes: &[TensorShape<'_>]| {
-                Fcos::new(
-                    &FcosParameters { grids: 2, score },
-                    &NetworkShape::new(INPUT, 2, shapes),
-                )
+                FcosParameters { grids: 2, score }.decoder(&NetworkShape::new(INPUT, 2, shapes))
             }
         };
         let (f32, i64) = (DType::F32, DType::I64);

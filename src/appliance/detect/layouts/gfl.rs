@@ -237,6 +237,7 @@ impl GflParameters {
                     classes,
                     activation: Activation::None,
                 },
+                centerness: None,
                 sides,
                 bins,
                 unit: grid.stride as f32,

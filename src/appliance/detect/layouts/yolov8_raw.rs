@@ -384,6 +384,7 @@ impl RawHead {
                     classes,
                     activation: self.activation,
                 },
+                centerness: None,
                 sides: sides.place(match self.are_joined && self.scores_first {
                     true => classes,
                     false => 0,
