@@ -43,6 +43,14 @@ const TABLE: &str = "
 pub(super) const COLUMNS: &str = "id, kind, state, source, from_us, to_us, bytes, label, tracks, zones, region, \
      pinned, incomplete, reason, path";
 
+/// Length of the parts of time of which sums are kept, in microseconds: that of the parts of a day that the page shows.
+pub(super) const PART_US: i64 = 300_000_000;
+
+/// `sql` with the length of the parts.
+pub(super) fn with_parts(sql: &str) -> String {
+    sql.replace("{PART_US}", &PART_US.to_string())
+}
+
 /// The open index.
 pub(crate) struct Index {
     pub(crate) connection: Connection,

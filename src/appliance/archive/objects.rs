@@ -10,7 +10,7 @@ use rusqlite::{Row, params};
 
 use super::archive::Archive;
 use super::error::ArchiveError;
-use super::index::{COLUMNS, Index, from_micros, item, json, micros};
+use super::index::{COLUMNS, Index, PART_US, from_micros, item, json, micros, with_parts};
 use super::item::Item;
 use super::query::{HAS_ZONE, MAY_HAVE_ZONE};
 
@@ -78,6 +78,28 @@ const LISTS: &str = "
     CREATE INDEX objects_listed_by_source ON objects (source, from_us, id, label, reviewed, zones);
     CREATE INDEX objects_listed_by_label ON objects (label, from_us, id, source, reviewed, zones);
 ";
+
+/// Objects that began in each part of some minutes, which triggers keep in step: a day has many, and is shown again and again.
+const COUNTS: &str = "
+    CREATE TABLE object_counts (part INTEGER NOT NULL, source TEXT NOT NULL, objects INTEGER NOT NULL, PRIMARY KEY (part, source)) WITHOUT ROWID;
+    INSERT INTO object_counts SELECT from_us / {PART_US}, source, count(*) FROM objects GROUP BY 1, 2;
+    CREATE TRIGGER object_counted AFTER INSERT ON objects BEGIN
+        INSERT INTO object_counts VALUES (NEW.from_us / {PART_US}, NEW.source, 1) ON CONFLICT DO UPDATE SET objects = objects + 1;
+    END;
+    CREATE TRIGGER object_moved AFTER UPDATE OF from_us ON objects WHEN NEW.from_us / {PART_US} <> OLD.from_us / {PART_US} BEGIN
+        UPDATE object_counts SET objects = objects - 1 WHERE part = OLD.from_us / {PART_US} AND source = OLD.source;
+        INSERT INTO object_counts VALUES (NEW.from_us / {PART_US}, NEW.source, 1) ON CONFLICT DO UPDATE SET objects = objects + 1;
+    END;
+    CREATE TRIGGER object_uncounted AFTER DELETE ON objects BEGIN
+        UPDATE object_counts SET objects = objects - 1 WHERE part = OLD.from_us / {PART_US} AND source = OLD.source;
+        DELETE FROM object_counts WHERE part = OLD.from_us / {PART_US} AND source = OLD.source AND objects <= 0;
+    END;
+";
+
+/// Objects by source and part of a span, from the counts and one by one.
+const COUNTED: &str = "SELECT source, (part * {PART_US} - ?1) / ?3, objects FROM object_counts \
+     WHERE part >= ?1 / {PART_US} AND part < ?2 / {PART_US} AND objects > 0 ORDER BY part";
+const UNCOUNTED: &str = "SELECT source, (from_us - ?1) / ?3, 1 FROM objects WHERE from_us >= ?1 AND from_us < ?2 ORDER BY from_us";
 
 /// Fills the tables from the files of an index that an earlier version made.
 const FILL: &str = "
@@ -280,7 +302,8 @@ impl Index {
     /// Makes the tables of the objects where they are missing.
     pub(super) fn add_objects(&self) -> Result<(), ArchiveError> {
         self.add("objects", &format!("{TABLES} {FILL}"))?;
-        self.add("files_listed", LISTS)
+        self.add("files_listed", LISTS)?;
+        self.add("object_counts", &with_parts(COUNTS))
     }
 
     /// Does `work` in one change of the index, all or nothing.
@@ -328,9 +351,8 @@ impl Index {
                     details.execute(params![object.id, object.details])?;
                 }
             }
-            let count: i64 =
-                self.connection
-                    .query_row("SELECT count(*) FROM objects", [], |row| row.get(0))?;
+            let sql = "SELECT coalesce(sum(objects), 0) FROM object_counts";
+            let count: i64 = self.connection.query_row(sql, [], |row| row.get(0))?;
             let excess = count - i64::try_from(self.max_objects).unwrap_or(i64::MAX);
             if excess > 0 {
                 let sql = "DELETE FROM objects WHERE id IN (SELECT id FROM objects ORDER BY from_us, id LIMIT ?)";
@@ -408,21 +430,22 @@ impl Index {
         let part = ((to - from) / i64::from(parts)).max(1);
         let run = || -> rusqlite::Result<BTreeMap<String, Activity>> {
             let mut found: BTreeMap<String, Activity> = BTreeMap::new();
-            // Counted here, in the order of the index: SQLite would sort all of them.
-            let sql = "SELECT source, (from_us - ?1) / ?3 FROM objects \
-                       WHERE from_us >= ?1 AND from_us < ?2 ORDER BY from_us";
-            let mut statement = self.connection.prepare(sql)?;
+            let are_whole = [from, to, part].iter().all(|time| time % PART_US == 0);
+            // Added up here, in the order of the index: SQLite would sort all of them.
+            let sql = if are_whole { COUNTED } else { UNCOUNTED };
+            let mut statement = self.connection.prepare(&with_parts(sql))?;
             let mut rows = statement.query([from, to, part])?;
             while let Some(row) = rows.next()? {
                 let (source, part) = (row.get_ref(0)?.as_str()?, row.get(1)?);
+                let count: u32 = row.get(2)?;
                 if !found.contains_key(source) {
                     found.insert(source.to_owned(), Activity::default());
                 }
                 let objects = found.get_mut(source).map(|activity| &mut activity.objects);
                 let objects = objects.expect("it was inserted");
                 match objects.last_mut() {
-                    Some((last, count)) if *last == part => *count += 1,
-                    _ => objects.push((part, 1)),
+                    Some((last, sum)) if *last == part => *sum += count,
+                    _ => objects.push((part, count)),
                 }
             }
             // The kind as in the condition of `video_by_time`, whose rows are few beside those of pictures.

@@ -8,7 +8,7 @@ use rusqlite::types::Value;
 use super::archive::Archive;
 use super::error::ArchiveError;
 use super::folder::Space;
-use super::index::{Index, micros};
+use super::index::{Index, PART_US, micros, with_parts};
 use super::item::{Item, MediaKind};
 
 /// Most files that one call deletes, so that it takes a bounded time.
@@ -66,9 +66,26 @@ const FORGET: &str =
 const KEPT: &str = "SELECT source, kind, files, bytes, pinned, (SELECT from_us FROM items WHERE items.source = totals.source \
      AND items.kind = totals.kind AND state <> 'removed' ORDER BY from_us LIMIT 1) FROM totals WHERE files > 0 ORDER BY source, kind";
 
-/// What was written in a span.
-const WRITTEN: &str =
-    "SELECT coalesce(sum(bytes), 0), min(from_us) FROM items WHERE from_us >= ? AND from_us <= ?";
+/// Bytes of the files that began in each part of some minutes, which triggers keep in step, whoever writes: the rate of writing is asked
+/// for every few seconds, and a day has many files. Those of files that were deleted since count, too.
+const WRITTEN_TABLE: &str = "
+    CREATE TABLE written (part INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
+    INSERT INTO written SELECT from_us / {PART_US}, sum(bytes) FROM items GROUP BY 1;
+    CREATE TRIGGER written_added AFTER INSERT ON items WHEN NEW.bytes > 0 BEGIN
+        INSERT INTO written VALUES (NEW.from_us / {PART_US}, NEW.bytes) ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+    END;
+    CREATE TRIGGER written_changed AFTER UPDATE OF bytes ON items WHEN NEW.bytes <> OLD.bytes BEGIN
+        INSERT INTO written VALUES (NEW.from_us / {PART_US}, NEW.bytes - OLD.bytes)
+            ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes;
+    END;
+";
+
+/// What was written in a span, and when the first of it began.
+const WRITTEN: &str = "SELECT coalesce(sum(bytes), 0), (SELECT from_us FROM items WHERE from_us >= ?1 * {PART_US} ORDER BY from_us LIMIT 1) \
+     FROM written WHERE part BETWEEN ?1 AND ?2";
+
+/// Bytes that no rate is asked of any more.
+const FORGET_WRITTEN: &str = "DELETE FROM written WHERE part < ?";
 
 /// Limits of what is kept. The default has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -216,6 +233,8 @@ impl Archive {
         self.set_full(lacking > 0 && is_exhausted);
         let limit = now.checked_sub(REMOVED_ROWS_AGE).map_or(0, micros);
         self.with_index(|index| index.execute(FORGET, [limit]))?;
+        let part = rate_begin(now) / PART_US;
+        self.with_index(|index| index.execute(FORGET_WRITTEN, [part]))?;
         self.write_noted()?;
         Ok(removed)
     }
@@ -276,7 +295,8 @@ fn removable(condition: &str) -> String {
 impl Index {
     /// Makes the sums and indexes of retention where they are missing.
     pub(super) fn add_totals(&self) -> Result<(), ArchiveError> {
-        self.add("totals", &TOTALS.replace("{ORDER}", ORDER))
+        self.add("totals", &TOTALS.replace("{ORDER}", ORDER))?;
+        self.add("written", &with_parts(WRITTEN_TABLE))
     }
 
     fn bytes_by_source(&self) -> Result<Vec<(String, u64)>, ArchiveError> {
@@ -320,10 +340,10 @@ impl Index {
                 });
                 usage.pinned_bytes += count(row.get(4)?);
             }
-            let begin = now.checked_sub(RATE_SPAN).map_or(0, micros);
-            let mut statement = self.connection.prepare(WRITTEN)?;
+            let parts = [rate_begin(now) / PART_US, micros(now) / PART_US];
+            let mut statement = self.connection.prepare(&with_parts(WRITTEN))?;
             let (bytes, first): (i64, Option<i64>) =
-                statement.query_row([begin, micros(now)], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                statement.query_row(parts, |row| Ok((row.get(0)?, row.get(1)?)))?;
             if let Some(first) = first.filter(|_| bytes > 0) {
                 let span = (micros(now) - first) as f64 / 1e6;
                 let span = span.max(MIN_RATE_SPAN.as_secs_f64());
@@ -333,6 +353,11 @@ impl Index {
         };
         run().map_err(|source| self.error(source))
     }
+}
+
+/// Begin of the time over which the rate of writing is measured.
+fn rate_begin(now: SystemTime) -> i64 {
+    now.checked_sub(RATE_SPAN).map_or(0, micros)
 }
 
 fn count(number: i64) -> u64 {
@@ -357,7 +382,8 @@ mod tests {
             first("1", ORDER),
             FORGET.to_owned(),
             KEPT.to_owned(),
-            WRITTEN.to_owned(),
+            with_parts(WRITTEN),
+            FORGET_WRITTEN.to_owned(),
         ];
         for sql in statements {
             let steps = index.plan(&sql);
@@ -365,7 +391,7 @@ mod tests {
             let indexes = [
                 "INDEX by_",
                 "INDEX removed",
-                "SEARCH items USING COVERING INDEX files_listed",
+                "SEARCH written USING INTEGER PRIMARY KEY",
             ];
             assert!(
                 indexes.iter().any(|index| steps.contains(index)),

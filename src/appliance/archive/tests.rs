@@ -695,6 +695,10 @@ fn objects_have_one_row_each_with_all_their_files() {
     let day_2 = archive.activity(day(2), day(4), 48).expect("read");
     assert_eq!(day_2["gate"].objects, [(0, 1), (24, 1)]);
     assert_eq!(day_2["gate"].video, []);
+    // One by one, where the parts are not those of which counts are kept.
+    let second = Duration::from_secs(1);
+    let span = archive.activity(day(2) - second, day(4) - second, 48);
+    assert_eq!(span.expect("read")["gate"].objects, day_2["gate"].objects);
     let day_1 = archive.activity(day(1), day(2), 24).expect("read");
     assert_eq!(
         day_1["gate"].video,
@@ -717,6 +721,7 @@ fn objects_are_kept_over_a_restart_and_found_in_files_of_earlier_versions() {
     let connection = rusqlite::Connection::open(folder.path().join("index.sqlite"));
     let connection = connection.expect("opened");
     let sql = "DROP TABLE totals; DROP TRIGGER total_added; DROP TRIGGER total_changed; DROP TRIGGER total_forgotten; \
+               DROP TABLE written; DROP TRIGGER written_added; DROP TRIGGER written_changed; DROP TABLE object_counts; \
                DROP INDEX by_end; DROP INDEX by_worth; DROP INDEX by_worth_of_source; DROP INDEX removed; \
                DROP TRIGGER file_added; DROP TRIGGER file_found; DROP TRIGGER file_changed; DROP TRIGGER file_forgotten; \
                DROP TABLE objects; DROP TABLE object_details; DROP TABLE object_files;";
@@ -725,6 +730,8 @@ fn objects_are_kept_over_a_restart_and_found_in_files_of_earlier_versions() {
     let (archive, healed) = open(folder.path(), Limits::default());
     assert!(healed.is_nothing(), "{healed}");
     assert_eq!(found(&archive, ObjectQuery::default()), all[1..]);
+    let activity = archive.activity(day(1), day(2), 288).expect("read");
+    assert_eq!(activity["gate"].objects, [(0, 1)]);
     check_usage(&archive);
     // An index that is lost: the file is an object of its own.
     drop(archive);
