@@ -46,14 +46,21 @@ struct Shared {
     /// `None`: it could not be opened yet.
     index: Mutex<Option<Index>>,
     /// Idle connections for lists, which do not wait for one another, nor for a change.
-    readers: Mutex<Vec<Index>>,
+    readers: Mutex<Readers>,
     /// Objects that are not written yet. Locked before the index.
     noted: Mutex<VecDeque<Object>>,
     limits: Limits,
     is_full: AtomicBool,
     observer: OnceLock<Observer>,
     /// Held by the process that writes.
-    lock: OnceLock<File>,
+    lock: Mutex<Option<File>>,
+}
+
+#[derive(Default)]
+struct Readers {
+    idle: Vec<Index>,
+    /// How often the index was closed: a connection to an earlier one is not used again.
+    closed: u32,
 }
 
 impl Archive {
@@ -96,7 +103,7 @@ impl Archive {
                 limits,
                 is_full: AtomicBool::new(false),
                 observer: OnceLock::new(),
-                lock: OnceLock::new(),
+                lock: Mutex::default(),
             }),
         }
     }
@@ -114,9 +121,7 @@ impl Archive {
 
     fn set_open(&self, folder: PathBuf, index: Index, lock: Option<File>) {
         let _ = self.shared.folder.set(folder);
-        if let Some(lock) = lock {
-            let _ = self.shared.lock.set(lock);
-        }
+        *self.shared.lock.lock() = lock;
         *self.shared.index.lock() = Some(index);
     }
 
@@ -138,8 +143,30 @@ impl Archive {
         let mut opened = Arc::into_inner(opened.shared).ok_or_else(closed)?;
         let (folder, index) = (opened.folder.take(), opened.index.get_mut().take());
         let (folder, index) = folder.zip(index).ok_or_else(closed)?;
-        self.set_open(folder, index, opened.lock.take());
+        self.set_open(folder, index, opened.lock.get_mut().take());
         Ok(healed)
+    }
+
+    /// Whether the pages of the index are what they should be, where a kill or a power cut came before the last opening. That takes seconds
+    /// for a large one, in which all other calls go on. One that is damaged is closed for all clones: [`reopen`](Self::reopen) makes it
+    /// again from the files.
+    ///
+    /// # Errors
+    /// The index cannot be opened beside.
+    pub fn check(&self) -> Result<bool, ArchiveError> {
+        let must_check = self.with_index(|index| Ok(index.must_check))?;
+        if !must_check || self.read(|index| Ok(index.is_sound()))? {
+            return Ok(true);
+        }
+        let mut index = self.shared.index.lock();
+        if let Some(index) = index.take() {
+            index.suspect();
+        }
+        let mut readers = self.shared.readers.lock();
+        readers.idle.clear();
+        readers.closed += 1;
+        *self.shared.lock.lock() = None;
+        Ok(false)
     }
 
     /// Whether [`open`](Self::open) would work: the folder exists or can be made, can be written, and no other process holds it.
@@ -195,7 +222,7 @@ impl Archive {
 
     /// Whether this is the process that writes.
     pub(crate) fn is_writer(&self) -> bool {
-        self.shared.lock.get().is_some()
+        self.shared.lock.lock().is_some()
     }
 
     /// Makes the file of `item` and its row, in state `recording`.
@@ -450,7 +477,10 @@ impl Archive {
         &self,
         work: impl FnOnce(&Index) -> Result<T, ArchiveError>,
     ) -> Result<T, ArchiveError> {
-        let idle = self.shared.readers.lock().pop();
+        let (idle, closed) = {
+            let mut readers = self.shared.readers.lock();
+            (readers.idle.pop(), readers.closed)
+        };
         let reader = match idle {
             Some(reader) => Some(reader),
             None => self.with_index(Index::beside)?,
@@ -460,8 +490,8 @@ impl Archive {
         };
         let done = work(&reader);
         let mut readers = self.shared.readers.lock();
-        if done.is_ok() && readers.len() < MAX_IDLE_READERS {
-            readers.push(reader);
+        if done.is_ok() && readers.closed == closed && readers.idle.len() < MAX_IDLE_READERS {
+            readers.idle.push(reader);
         }
         done
     }

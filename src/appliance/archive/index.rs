@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, params};
 
@@ -57,6 +58,8 @@ pub(crate) struct Index {
     path: PathBuf,
     /// Most objects that it holds.
     pub(super) max_objects: usize,
+    /// A kill or a power cut came before, and its pages were not checked since.
+    pub(super) must_check: bool,
 }
 
 /// Why an index is put aside.
@@ -84,6 +87,7 @@ impl Index {
             connection,
             path,
             max_objects: MAX_IN_MEMORY,
+            must_check: false,
         };
         index.create()?;
         index.add_missing()?;
@@ -102,18 +106,24 @@ impl Index {
     fn open_files(folder: &Path) -> Result<(Self, Option<PathBuf>), ArchiveError> {
         let path = folder.join(FILE);
         let is_new = !path.exists();
-        // The last connection removes the log of changes at its end. To read all of a large index takes seconds.
+        // The last connection removes the log of changes at its end. To read all of a large index takes seconds: nothing waits for that
+        // without a sign of damage.
         let [log, suspect] = [LOG, SUSPECT].map(|end| with_end(&path, end));
-        let must_check = log.exists() || std::fs::remove_file(suspect).is_ok();
+        let (must_check, is_suspect) = (log.exists(), std::fs::remove_file(suspect).is_ok());
         let unusable = match Self::open_existing(&path, true) {
             Ok((index, 0)) if is_new => {
                 index.create()?;
                 return Ok((index, None));
             }
-            Ok((index, VERSION)) => match index.is_sound(must_check) {
-                true => return Ok((index, None)),
-                false => Unusable::Damaged,
-            },
+            Ok((mut index, VERSION)) => {
+                match index.has_columns() && (!is_suspect || index.is_sound()) {
+                    true => {
+                        index.must_check = must_check && !is_suspect;
+                        return Ok((index, None));
+                    }
+                    false => Unusable::Damaged,
+                }
+            }
             // A file without a table is what a kill leaves that comes before the first change.
             Ok((index, 0)) if index.create().is_ok() => return Ok((index, None)),
             Ok(_) => Unusable::OtherVersion,
@@ -135,9 +145,16 @@ impl Index {
         if !path.is_file() {
             return Err(none());
         }
+        let was_killed = with_end(&path, LOG).exists();
         let (index, version) = Self::open_existing(&path, false)?;
         if version != VERSION {
             return Err(none());
+        }
+        if was_killed {
+            // Kept at the end of this connection, too: the process that writes is to see that it was killed.
+            let kept = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+            let set = index.connection.set_db_config(kept, true);
+            set.map_err(|source| index.error(source))?;
         }
         index.add_missing()?;
         Ok(index)
@@ -161,6 +178,7 @@ impl Index {
             connection,
             path: path.to_owned(),
             max_objects: MAX_OBJECTS,
+            must_check: false,
         };
         Ok((index, version))
     }
@@ -195,17 +213,22 @@ impl Index {
         run().map_err(|source| self.error(source))
     }
 
-    /// Whether it has its columns and, where `all`, each page of it is what it should be.
-    fn is_sound(&self, all: bool) -> bool {
-        let check = "PRAGMA quick_check(1)";
-        let check = || self.connection.query_row(check, [], |row| row.get(0));
+    fn has_columns(&self) -> bool {
         let columns = format!("SELECT {COLUMNS}, announced, removed_us FROM items LIMIT 1");
-        (!all || check().is_ok_and(|answer: String| answer == "ok"))
-            && self
-                .connection
-                .query_row(&columns, [], |_| Ok(()))
-                .optional()
-                .is_ok()
+        let first = self.connection.query_row(&columns, [], |_| Ok(()));
+        first.optional().is_ok()
+    }
+
+    /// Whether each page of it is what it should be.
+    pub(super) fn is_sound(&self) -> bool {
+        let check = "PRAGMA quick_check(1)";
+        let answer = self.connection.query_row(check, [], |row| row.get(0));
+        answer.is_ok_and(|answer: String| answer == "ok")
+    }
+
+    /// Has all of it checked by the next start.
+    pub(super) fn suspect(&self) {
+        suspect(&self.path);
     }
 
     pub(crate) fn error(&self, source: rusqlite::Error) -> ArchiveError {
@@ -416,13 +439,17 @@ pub(crate) fn from_micros(micros: i64) -> SystemTime {
 
 fn index_error(path: &Path, source: rusqlite::Error) -> ArchiveError {
     if is_damaged(&source) {
-        let _ = std::fs::write(with_end(path, SUSPECT), "");
+        suspect(path);
     }
     let path = path.to_owned();
     match source.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => ArchiveError::Full { path },
         _ => ArchiveError::Index { path, source },
     }
+}
+
+fn suspect(path: &Path) {
+    let _ = std::fs::write(with_end(path, SUSPECT), "");
 }
 
 fn is_damaged(error: &rusqlite::Error) -> bool {

@@ -21,7 +21,7 @@
 //! `synchronous = NORMAL`: it is never damaged by a power cut, but may lose its newest changes. A file is synced before the index
 //! calls it complete, and its folder, too. So a row that says `ready` has its bytes, and a file whose row was lost is found by its name,
 //! which holds source, kind and time. A row is marked as removed before its file is deleted. All pages of the index are checked only
-//! after such an end, or after an error that shows damage. No state of the folder makes opening fail, except that it cannot be written
+//! after such an end, beside all other calls ([`Archive::check`]), or at the start after an error that shows damage. No state of the folder makes opening fail, except that it cannot be written
 //! or that another process holds it.
 
 mod archive;

@@ -131,16 +131,31 @@ impl Retention {
     pub(super) fn run(self) {
         let mut was_full = false;
         let mut last_error = String::new();
-        while !self.archive.is_open() {
-            if self.shared.stop.wait(INTERVAL) {
-                return;
+        loop {
+            while !self.archive.is_open() {
+                if self.shared.stop.wait(INTERVAL) {
+                    return;
+                }
+                match reopen(&self.archive) {
+                    Ok(()) => log::info!(
+                        "{} can be used: recording begins",
+                        self.archive.folder().display()
+                    ),
+                    Err(error) => log::debug!("nothing is recorded: {error}"),
+                }
             }
-            match reopen(&self.archive) {
-                Ok(()) => log::info!(
-                    "{} can be used: recording begins",
-                    self.archive.folder().display()
+            // Before anything is deleted by what the index says.
+            match self.archive.check() {
+                Ok(true) => break,
+                Ok(false) => log::error!(
+                    "the index of {} is damaged: nothing is recorded until it is made again from the files, in {} s",
+                    self.archive.folder().display(),
+                    INTERVAL.as_secs()
                 ),
-                Err(error) => log::debug!("nothing is recorded: {error}"),
+                Err(error) => {
+                    log::warn!("the index is not checked: {error}");
+                    break;
+                }
             }
         }
         loop {
