@@ -128,10 +128,17 @@ export async function start(binary, { web = [], users = [], config: text = CONFI
     port,
     log,
     text: () => readFileSync(config, "utf8"),
+    /** Another text of the configuration, which is read again. */
+    reconfigure: (changed) => {
+      writeFileSync(config, changed);
+      child.kill("SIGHUP");
+    },
     previous: () => readFileSync(`${config}.previous`, "utf8"),
     /** The process stands still, with its connections open, until `resume`. */
     pause: () => child.kill("SIGSTOP"),
     resume: () => child.kill("SIGCONT"),
+    /** As a power cut ends it; `stop` follows. */
+    kill: () => child.kill("SIGKILL"),
     stop: async () => {
       child.kill("SIGTERM");
       await ended;

@@ -15,6 +15,7 @@ import { languageFlows } from "./language_flows.mjs";
 import { machineFlows } from "./machine_flows.mjs";
 import { nginxFlows } from "./nginx.mjs";
 import { proxyFlows } from "./proxies.mjs";
+import { troubleFlows } from "./trouble_flows.mjs";
 
 /** A proxy below `prefix`, which it removes, or does not. */
 async function proxy(target, prefix, removes) {
@@ -500,6 +501,7 @@ await eventFlows();
 await cameraFlows();
 await machineFlows();
 await fieldFlows();
+await troubleFlows();
 await accessFlows();
 await languageFlows();
 await firstUserFlows();

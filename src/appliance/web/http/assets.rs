@@ -55,6 +55,7 @@ static ASSETS: &[Asset] = assets! {
     "/pictures.js": SCRIPT, "pictures.js";
     "/player.js": SCRIPT, "player.js";
     "/share.js": SCRIPT, "share.js";
+    "/stills.js": SCRIPT, "stills.js";
     "/timeline.js": SCRIPT, "timeline.js";
     "/storage.js": SCRIPT, "storage.js";
     "/cameras.js": SCRIPT, "cameras.js";

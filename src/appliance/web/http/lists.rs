@@ -149,10 +149,14 @@ pub(super) async fn media(service: &Arc<Service>, head: &Head<'_>) -> Answer {
     service
         .ask(Work::Files, move |backend| {
             let Some(media) = backend.media() else {
-                return Some(json!({"items": [], "next": null, "usage": null}));
+                return Some(
+                    json!({"items": [], "next": null, "usage": null, "is_ready": false}),
+                );
             };
             let MediaPage { items, next } = media.items(&query);
-            Some(json!({"items": items, "next": next, "usage": media.usage()}))
+            // Without a usage, the folder cannot be used.
+            let usage = media.usage();
+            Some(json!({"items": items, "next": next, "usage": usage, "is_ready": true}))
         })
         .await
 }

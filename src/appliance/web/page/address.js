@@ -19,8 +19,10 @@ function hashOf(page, argument, query) {
   return text ? `#${path}?${text}` : `#${path}`;
 }
 
-function put(page, argument, query) {
-  history.replaceState(null, "", hashOf(page, argument, query));
+function put(page, argument, query, isNew) {
+  const hash = hashOf(page, argument, query);
+  if (isNew) history.pushState({ isOpened: true }, "", hash);
+  else history.replaceState(history.state, "", hash);
   markTab(page);
 }
 
@@ -44,7 +46,9 @@ export function setQuery(page, values) {
   put(page, where().argument, query);
 }
 
-/** Writes what is open on a page into the address; null: nothing is. */
+/** Writes what is open on a page into the address; null: nothing is. The browser's way back leads to the page without it. */
 export function setArgument(page, argument) {
-  put(page, argument, where().query);
+  const isOpened = Boolean(history.state?.isOpened);
+  if (!argument && isOpened) history.back();
+  else put(page, argument, where().query, argument && !isOpened && !where().argument);
 }

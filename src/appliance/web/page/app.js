@@ -21,7 +21,7 @@ let shown = location.hash;
 let hasConnected = false;
 
 function showPage() {
-  if (!state.session) return;
+  if (!state.session || (leave && leave.follows?.())) return;
   if (leave && leave.mayLeave && !leave.mayLeave()) {
     history.replaceState(null, "", shown || "#live");
     return;

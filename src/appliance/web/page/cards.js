@@ -65,9 +65,9 @@ function keptPicture(object) {
   return node;
 }
 
-/** Draws the part of a live picture that shows an object; the canvas is shown on its card from then on. */
+/** Draws the part of a picture that shows an object, its middle without a `box`; the canvas is shown on its card from then on. */
 export function drawLive(canvas, picture, object, box) {
-  const [left, top, width, height] = cropOf(box, picture.width / picture.height);
+  const [left, top, width, height] = cropOf(box || [0, 0, 1, 1], picture.width / picture.height);
   canvas.width = 320;
   canvas.height = Math.round(canvas.width / ASPECT);
   const context = canvas.getContext("2d");
@@ -76,12 +76,12 @@ export function drawLive(canvas, picture, object, box) {
   context.lineWidth = 3;
   const x = (value) => ((value - left) / width) * canvas.width;
   const y = (value) => ((value - top) / height) * canvas.height;
-  context.strokeRect(x(box[0]), y(box[1]), x(box[2]) - x(box[0]), y(box[3]) - y(box[1]));
+  if (box) context.strokeRect(x(box[0]), y(box[1]), x(box[2]) - x(box[0]), y(box[3]) - y(box[1]));
   canvas.dataset.drawn = "true";
 }
 
 /**
- * A card. `live`: a canvas with what was seen while it was in view, where there is one; `isNew`: it came since the page was looked at;
+ * A card. `live`: a canvas with what was seen while it was in view, or in its clip, where there is one; `isNew`: it came since the page was looked at;
  * `onOpen` opens it.
  */
 export function makeCard(object, { live, isNew, onOpen }) {

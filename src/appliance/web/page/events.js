@@ -10,6 +10,7 @@ import { paint, readPictures } from "./pictures.js";
 import { makePlayer } from "./player.js";
 import { keep, may, on, recall, state } from "./store.js";
 import { partsOf, t } from "./text.js";
+import { makeStills } from "./stills.js";
 import { dayName, dayOf, makeTimeline } from "./timeline.js";
 
 /** Objects, and pieces of continuous recording, of a page. */
@@ -72,6 +73,7 @@ export function show(main) {
   /** Objects in view, and live pictures of objects. */
   const open = new Map();
   const live = new Map();
+  const stills = makeStills(({ id }) => shown.has(id) && put(shown.get(id).object));
   const player = makePlayer({
     neighbor: (object, step) => {
       const nodes = [...list.querySelectorAll(".event[data-kind=object]")];
@@ -99,6 +101,8 @@ export function show(main) {
   /** Where the next page begins; undefined: at the first one, null: there is none. */
   let next;
   let generation = 0;
+  /** The filter of the address that is shown. */
+  let query = "";
   let isBusy = false;
   let hasLeft = false;
   let retry = null;
@@ -120,7 +124,7 @@ export function show(main) {
   };
 
   const card = (object) => makeCard(object, {
-    live: live.get(object.id),
+    live: live.get(object.id) || stills.get(object.id),
     isNew: !object.reviewed && object.started_ms > looked,
     onOpen: (wanted) => player.open(wanted),
   });
@@ -152,6 +156,7 @@ export function show(main) {
     shown.set(object.id, entry);
     if (known) replace(known.node, entry.node);
     else add(entry, object.started_ms);
+    if (!live.has(object.id)) stills.want(object, entry.node);
     player.refresh(object);
     empty.hidden = true;
   };
@@ -259,7 +264,8 @@ export function show(main) {
   const readUsage = async () => {
     if (!hasMedia()) return;
     try {
-      text(usage, usageText((await get("media?limit=1")).usage));
+      const found = await get("media?limit=1");
+      text(usage, found.usage ? usageText(found.usage) : found.is_ready ? t("problem.closed") : "");
     } catch {
       // Shown by the state of the connection.
     }
@@ -267,6 +273,7 @@ export function show(main) {
 
   const begin = async () => {
     generation += 1;
+    query = String(where().query);
     clearTimeout(retry);
     isBusy = false;
     next = undefined;
@@ -427,7 +434,7 @@ export function show(main) {
   readLive();
   const note = () => keep(LOOKED, String(Date.now()));
   window.addEventListener("pagehide", note);
-  return () => {
+  const leave = () => {
     generation += 1;
     hasLeft = true;
     note();
@@ -437,9 +444,19 @@ export function show(main) {
     timers.forEach(clearInterval);
     clearTimeout(pending);
     clearTimeout(retry);
+    stills.end();
     if (reading) reading.abort();
     if (player.node.open) player.node.close();
   };
+  /** The address has changed: where only what is open differs, the list stays as it is. */
+  leave.follows = () => {
+    const { page, argument } = where();
+    if (page !== "events" || String(where().query) !== query) return false;
+    if (!argument) player.node.close();
+    else if (argument !== player.node.dataset.id || !player.node.open) openNamed();
+    return true;
+  };
+  return leave;
 }
 
 /** Saves what there is of a source in a span of time as one video. */
@@ -478,7 +495,6 @@ function makeExport() {
 }
 
 function usageText(usage) {
-  if (!usage) return "";
   const parts = [t("usage.clips", { size: bytes(usage.clip_bytes) }), t("usage.pictures", { size: bytes(usage.snapshot_bytes) })];
   if (usage.continuous_bytes > 0) parts.push(t("usage.continuous", { size: bytes(usage.continuous_bytes) }));
   if (usage.pinned_bytes > 0) parts.push(t("usage.pinned", { size: bytes(usage.pinned_bytes) }));

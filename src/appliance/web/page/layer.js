@@ -21,9 +21,9 @@ export function makeLayer() {
 
 /**
  * Draws on a layer, all from 0 to 1: `objects` `{box, label, score, isLost}`, `trajectories` `{label, points, isLost}`, and `zones` and `lines`
- * `{name, coordinates}`. Returns the places of the names, in pixels of the layer.
+ * `{name, coordinates}`. Names leave room for `title`, an element over the picture. Returns their places, in pixels of the layer.
  */
-export function drawLayer(layer, { objects = [], trajectories = [], zones = [], lines = [] }) {
+export function drawLayer(layer, { objects = [], trajectories = [], zones = [], lines = [], title }) {
   const ratio = window.devicePixelRatio || 1;
   const width = Math.round(layer.clientWidth * ratio);
   const height = Math.round(layer.clientHeight * ratio);
@@ -35,7 +35,7 @@ export function drawLayer(layer, { objects = [], trajectories = [], zones = [], 
   const context = layer.getContext("2d");
   context.clearRect(0, 0, width, height);
   const at = ([x, y]) => [x * width, y * height];
-  const names = makeNames(context, width, height, ratio);
+  const names = makeNames(context, width, height, ratio, title && title.checkVisibility() ? [placeOf(title, layer, ratio)] : []);
   const path = (points, isClosed) => {
     context.beginPath();
     points.map(at).forEach(([x, y], index) => (index === 0 ? context.moveTo(x, y) : context.lineTo(x, y)));
@@ -84,7 +84,7 @@ export function drawLayer(layer, { objects = [], trajectories = [], zones = [], 
   for (const [rules, color] of [[zones, ZONE], [lines, LINE]]) {
     for (const { name, coordinates } of rules) {
       const [x, y] = at(coordinates[0]);
-      names.add(name, color, [[x, y], [x, y + 22 * ratio]]);
+      names.add(name, color, [[x, y], [x, y + 22 * ratio], [x, y + 44 * ratio]]);
     }
   }
   // Near objects first: they keep their names where there is no room for all. What is lost has none.
@@ -104,18 +104,33 @@ export function drawLayer(layer, { objects = [], trajectories = [], zones = [], 
   return names.places;
 }
 
-/** Writes names where none is yet: each tries its places in turn, and is left out where none is free. */
-function makeNames(context, width, height, ratio) {
+/** The place of an element on a layer, in pixels of the layer. */
+function placeOf(node, layer, ratio) {
+  const [area, from] = [node.getBoundingClientRect(), layer.getBoundingClientRect()];
+  return { left: (area.left - from.left) * ratio, top: (area.top - from.top) * ratio, right: (area.right - from.left) * ratio, bottom: (area.bottom - from.top) * ratio };
+}
+
+/** Writes names where nothing is yet: each tries its places in turn, and is left out where none is free. */
+function makeNames(context, width, height, ratio, taken) {
   const places = [];
   context.font = `600 ${12 * ratio}px system-ui, sans-serif`;
   context.textBaseline = "middle";
-  const add = (text, color, wanted) => {
+  /** The name, or as much of it as is not wider than the picture. */
+  const fit = (name) => {
+    const measure = (text) => context.measureText(text).width + 10 * ratio;
+    if (measure(name) <= width) return name;
+    const letters = [...name];
+    while (letters.length > 1 && measure(`${letters.join("")}…`) > width) letters.pop();
+    return `${letters.join("")}…`;
+  };
+  const add = (name, color, wanted) => {
+    const text = fit(name);
     const wide = context.measureText(text).width + 10 * ratio;
     const high = 18 * ratio;
     for (const [x, y, isRight] of wanted) {
       const left = Math.max(0, Math.min(width - wide, isRight ? x - wide : x));
       const top = Math.max(0, Math.min(height - high, y));
-      const isFree = places.every((other) => left >= other.right || left + wide <= other.left || top >= other.bottom || top + high <= other.top);
+      const isFree = [...taken, ...places].every((other) => left >= other.right || left + wide <= other.left || top >= other.bottom || top + high <= other.top);
       if (!isFree) continue;
       places.push({ text, left, top, right: left + wide, bottom: top + high });
       context.fillStyle = "rgb(8 12 16 / .82)";

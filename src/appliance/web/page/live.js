@@ -4,7 +4,7 @@ import { age, el, renew, text } from "./dom.js";
 import { get } from "./api.js";
 import { drawLayer, makeLayer } from "./layer.js";
 import { paint, readPictures } from "./pictures.js";
-import { OVERLOAD, droppedShare, keep, on, rates, recall, state } from "./store.js";
+import { OVERLOAD, droppedShare, keep, on, rates, recall, sourceNames, state } from "./store.js";
 import { asNumber, asPercent, byName, t, wordOf } from "./text.js";
 import { playStream } from "./video.js";
 
@@ -78,7 +78,7 @@ export function show(main) {
   const build = () => {
     // After a lost connection the sources come one after the other: no tile is made again.
     if (tiles.size > 0 && !state.connected) return;
-    const wanted = [...state.sources.values()].filter((source) => source.state !== "ended" || source.reason !== "taken out by a change of the configuration").map((source) => source.name).sort(byName);
+    const wanted = sourceNames().sort(byName);
     for (const [name, tile] of tiles) {
       if (!wanted.includes(name)) {
         tile.node.remove();
@@ -202,6 +202,7 @@ function redrawTile(tile, shown) {
     trajectories: shown.tracks ? objects.map((track) => ({ label: track.label, points: tile.trajectories.get(track.id), isLost: track.is_lost })) : [],
     zones: shown.zones ? tile.rules.zones : [],
     lines: shown.zones ? tile.rules.lines : [],
+    title: tile.title,
   });
 }
 
@@ -215,8 +216,9 @@ function makeTile(name) {
   const counts = el("p", { class: "counts" });
   const reason = el("p", { class: "reason", lang: "en", hidden: true });
   const dropped = el("p", { class: "warning", hidden: true });
-  const frame = el("div", { class: "frame" }, el("div", { class: "stage" }, canvas, layer), hint, updated, el("span", { class: "title", "aria-hidden": "true" }, name));
-  const tile = { name, canvas, layer, hint, updated, badge, figures, counts, reason, dropped, frame, seenAt: null, busy: false, pictures: 0, tracks: [], trajectories: new Map(), rules: { zones: [], lines: [] }, stopVideo: () => {} };
+  const title = el("span", { class: "title", "aria-hidden": "true" }, name);
+  const frame = el("div", { class: "frame" }, el("div", { class: "stage" }, canvas, layer), hint, updated, title);
+  const tile = { name, canvas, layer, title, hint, updated, badge, figures, counts, reason, dropped, frame, seenAt: null, busy: false, pictures: 0, tracks: [], trajectories: new Map(), rules: { zones: [], lines: [] }, stopVideo: () => {} };
   const toFull = () => (document.fullscreenElement === frame ? document.exitFullscreen() : frame.requestFullscreen());
   // One tap; the button is for the keyboard, and says so.
   frame.addEventListener("click", toFull);
@@ -245,7 +247,7 @@ function refresh(tile) {
   const frozen = old === null || old > OLD_MS;
   tile.frame.classList.toggle("frozen", frozen && old !== null);
   tile.hint.hidden = old !== null;
-  text(tile.hint, source.state === "online" ? t("picture.waiting") : t("picture.none"));
+  text(tile.hint, source.state === "online" ? t("picture.waiting") : `${t("picture.none")} · ${wordOf("state", source.state)}`);
   // Of a live picture the age says nothing.
   text(tile.updated, frozen && old !== null ? t("live.updated", { age: age(old) }) : "");
   tile.updated.hidden = !(frozen && old !== null);

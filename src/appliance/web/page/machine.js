@@ -24,7 +24,7 @@ export function show(main) {
   ];
   main.replaceChildren(...sections.filter(Boolean));
   parts.problems.setAttribute("role", "status");
-  let usage = null;
+  let usage;
   const refresh = () => {
     problems(parts.problems, usage);
     overview(parts.overview);
@@ -37,7 +37,8 @@ export function show(main) {
     try {
       const [info, history, log] = await Promise.all([get("info"), get("history"), get("log")]);
       state.info = info;
-      usage = info.has_media ? (await get("media?limit=1")).usage : null;
+      const kept = info.has_media ? await get("media?limit=1") : { is_ready: false };
+      usage = kept.is_ready ? kept.usage : undefined;
       plots(parts.plots, history.points);
       warnings(parts.log, log);
       refresh();
@@ -60,7 +61,7 @@ export function show(main) {
 const FREE = 0.05;
 const AVAILABLE = 0.1;
 
-/** What is wrong, and what to do, the worst first. */
+/** What is wrong, and what to do, the worst first. `usage`: that of the archive; null: it cannot be used, undefined: nothing is kept. */
 function problems(node, usage) {
   const { stats, detector, reload, info } = state;
   const found = [];
@@ -69,7 +70,8 @@ function problems(node, usage) {
   for (const source of state.sources.values()) {
     if (source.state === "offline") add("bad", t(source.reason ? "problem.offlineBy" : "problem.offline", { source: source.name, reason: source.reason }));
   }
-  if (usage && usage.is_full) add("bad", t("problem.full"));
+  if (usage === null) add("bad", t("problem.closed"));
+  else if (usage && usage.is_full) add("bad", t("problem.full"));
   if (reload && reload.state !== "applied") add("bad", t("problem.reload", { state: wordOf("reload", reload.state) }));
   for (const { name } of state.sources.values()) {
     const share = droppedShare(name);

@@ -4,7 +4,7 @@ import { bytes, el, renew, svg } from "./dom.js";
 import { state } from "./store.js";
 import { t, wordOf } from "./text.js";
 
-/** `usage`: that of the archive, or null where nothing is kept. */
+/** `usage`: that of the archive, where there is one. */
 export function storage(node, usage) {
   const parts = [];
   for (const disk of disks()) parts.push(diskBar(disk, usage));

@@ -133,6 +133,12 @@ export function disconnect() {
   state.connected = false;
 }
 
+/** Names of the sources of the configuration; others may have events still. */
+export function sourceNames() {
+  const isTaken = ({ state: now, reason }) => now !== "ended" || reason !== "taken out by a change of the configuration";
+  return [...state.sources.values()].filter(isTaken).map(({ name }) => name);
+}
+
 /** Roles that may do what another may. */
 const ROLES = ["viewer", "operator", "administrator"];
 

@@ -5,7 +5,7 @@ import { el, keepFocus, notify, svg, text } from "./dom.js";
 import { get, post, put, withQuery } from "./api.js";
 import { paint, readPictures } from "./pictures.js";
 import { fieldsOf, preview, trajectoryOf, wordsOf } from "./rules.js";
-import { may, on, state } from "./store.js";
+import { may, on, sourceNames, state } from "./store.js";
 import { byName, t, wordOf } from "./text.js";
 
 /** Time of the preview, in ms. */
@@ -24,10 +24,11 @@ export function show(main, wanted) {
   const build = () => {
     // After a lost connection the sources come one after the other.
     if (editor && !state.connected) return undefined;
-    const names = [...state.sources.keys()].sort(byName);
+    const names = sourceNames().sort(byName);
     const isUnknown = wanted && !names.includes(wanted);
     form.hidden = names.length === 0;
-    const options = [...(isUnknown ? [wanted] : []), ...names];
+    // A change of its rules takes a source out for a moment.
+    const options = [...new Set([...(isUnknown ? [wanted] : []), ...(editor ? [editor.source] : []), ...names])];
     if (options.join() !== [...pick.options].map((option) => option.value).join()) {
       pick.replaceChildren(...options.map((name) => el("option", { value: name }, name)));
     }
@@ -49,7 +50,7 @@ export function show(main, wanted) {
   build();
   const ends = [on("source", build), on("connection", build), on("reload", (message) => editor && editor.onReload(message))];
   const warn = (event) => {
-    if (editor && editor.changed) event.preventDefault();
+    if (editor && editor.isUnsaved) event.preventDefault();
   };
   window.addEventListener("beforeunload", warn);
   const leave = () => {
@@ -58,7 +59,7 @@ export function show(main, wanted) {
     if (editor) editor.close();
   };
   /** Asked before the page goes to another view. */
-  leave.mayLeave = () => !editor || !editor.changed || window.confirm(t("zones.discard"));
+  leave.mayLeave = () => !editor || !editor.isUnsaved || window.confirm(t("zones.discard"));
   return leave;
 }
 
@@ -76,6 +77,9 @@ class Editor {
     this.drawing = null;
     this.changed = false;
     this.waits = false;
+    /** The rules as they were read, and whether they are others by now. */
+    this.read = null;
+    this.isOld = false;
     this.rest = null;
     this.schedules = [];
     this.groups = {};
@@ -104,7 +108,10 @@ class Editor {
     this.finish = button(t("zones.finish"), () => this.end());
     this.cancel = button(t("cancel"), () => this.stop());
     this.save = button(t("zones.save"), () => this.write(), "primary");
-    this.revert = button(t("zones.revert"), () => this.load());
+    this.revert = button(t("zones.revert"), () => {
+      this.drawing = null;
+      this.load();
+    });
     const copy = button(t("zones.copy"), () => navigator.clipboard && navigator.clipboard.writeText(this.yaml.textContent).then(() => notify(t("copied")), () => notify(t("copy.refused"), "bad")));
     this.node = el("div", { class: "zones" },
       el("div", {}, this.frame, this.help, el("div", { class: "actions" }, ...(this.canEdit ? [this.addZone, this.addLine, this.addDirection, this.finish, this.cancel] : [])), this.canEdit ? this.keys : null),
@@ -119,6 +126,11 @@ class Editor {
     this.refresh();
     this.showLast();
     this.readHour();
+  }
+
+  /** Whether anything would be lost: also a shape that is being drawn. */
+  get isUnsaved() {
+    return this.changed || Boolean(this.drawing && this.drawing.points.length > 0);
   }
 
   /** The objects of the last hour, for the preview, and the labels that are offered. */
@@ -165,16 +177,30 @@ class Editor {
     clearTimeout(this.timer);
   }
 
+  readRules() {
+    return get(`sources/${this.source}/rules`);
+  }
+
+  /** The configuration was read again, as after a change by someone else: what is not saved here stays, with a word about that. */
+  async look() {
+    const rules = await this.readRules().catch(() => null);
+    if (!rules || rulesOf(rules) === this.read) return undefined;
+    if (!this.isUnsaved && !this.list.contains(document.activeElement)) return this.load();
+    this.isOld = true;
+    return text(this.result, t("zones.old"));
+  }
+
   async load() {
     try {
-      const rules = await get(`sources/${this.source}/rules`);
+      const rules = await this.readRules();
+      if (this.isOld) text(this.result, "");
+      [this.read, this.isOld] = [rulesOf(rules), false];
       const read = (kind) => (rule) => ({ kind, name: rule.name, points: rule.coordinates.map(([x, y]) => [x, y]), rule, keys: {} });
       this.rest = rules.stationary ? { kind: "stationary", rule: rules.stationary, keys: {} } : null;
       this.schedules = rules.schedules || [];
       this.groups = rules.groups || {};
       this.shapes = [...rules.zones.map(read("zone")), ...rules.lines.map(read("line")), ...(rules.directions || []).map(read("direction"))];
       this.selected = null;
-      this.drawing = null;
       this.changed = false;
       this.problems.replaceChildren();
       this.draw();
@@ -223,7 +249,7 @@ class Editor {
   /** Something was changed. */
   touch() {
     this.changed = true;
-    text(this.result, "");
+    text(this.result, this.isOld ? t("zones.old") : "");
     this.result.dataset.state = "";
     this.draw();
     clearTimeout(this.timer);
@@ -469,12 +495,15 @@ class Editor {
   }
 
   async write() {
+    if (this.isOld && !window.confirm(t("zones.old"))) return;
     this.save.disabled = true;
     this.waits = true;
+    const body = this.body();
     try {
-      const outcome = await put(`sources/${this.source}/rules`, this.body());
+      const outcome = await put(`sources/${this.source}/rules`, body);
       this.showOutcome(outcome);
-      if (outcome.saved) this.changed = false;
+      // What was changed meanwhile is not saved.
+      if (outcome.saved) this.changed = JSON.stringify(this.body()) !== JSON.stringify(body);
       // The result of the reload may come before this answer.
       if (outcome.saved && this.waits) text(this.result, t("zones.saved"));
       this.waits = this.waits && outcome.saved;
@@ -494,14 +523,30 @@ class Editor {
   }
 
   onReload(message) {
-    if (!this.waits) return;
-    this.waits = false;
     const isApplied = message.state === "applied";
+    if (!this.waits) {
+      if (isApplied) this.look();
+      return;
+    }
+    this.waits = false;
     text(this.result, isApplied ? t("zones.applied") : t("zones.notApplied", { state: wordOf("reload", message.state), problems: message.problems.map((problem) => problem.text).join("; ") }));
     this.result.dataset.state = message.state;
-    if (isApplied) this.load();
+    if (isApplied) this.takeSaved();
+  }
+
+  /** The rules that were saved here are in effect. What was changed since stays. */
+  async takeSaved() {
+    if (!this.changed) return this.load();
+    const rules = await this.readRules().catch(() => null);
+    if (!rules) return undefined;
+    [this.read, this.isOld] = [rulesOf(rules), false];
+    for (const shape of this.shapes) shape.rule = rules[`${shape.kind}s`].find(({ name }) => name === shape.name) || shape.rule;
+    return undefined;
   }
 }
+
+/** What is drawn and set of rules, to be compared. */
+const rulesOf = ({ zones, lines, directions, stationary }) => JSON.stringify([zones, lines, directions, stationary]);
 
 /** An arrow, as parts of the drawing. */
 function arrow([[x1, y1], [x2, y2]], kind) {
