@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -17,7 +18,7 @@ const USER = "admin";
 const CAMERA_PASSWORD = "p<&>ss";
 
 /** A program of tests/support, and the number at the end of its first line, a port. */
-async function support(name, args) {
+export async function support(name, args) {
   const child = spawn("/usr/bin/python3", [`${process.env.SUPPORT}/${name}`, ...args], { stdio: ["pipe", "pipe", "inherit"] });
   // Lines: a part of one may arrive first.
   const lines = createInterface({ input: child.stdout });
@@ -118,6 +119,21 @@ ${web.map((line) => `  ${line}\n`).join("")}` });
       await press(page, "Test as a stream");
       await page.waitForFunction(() => /only for addresses with https:\/\/ or rtsps:\/\//.test(document.querySelector("#notice")?.textContent), LIMIT);
       await page.browserContext().close();
+    });
+
+    await flow("a camera that says nothing is given up, with its reason", async () => {
+      const silent = createServer(() => {});
+      await new Promise((done) => silent.listen(0, "127.0.0.1", done));
+      const page = await open(box.origin, { hash: "#cameras" });
+      await logIn(page, "anna");
+      await page.waitForSelector("input[name=address]", LIMIT);
+      await page.type("input[name=address]", `rtsp://127.0.0.1:${silent.address().port}/1`);
+      await press(page, "Test as a stream");
+      await page.waitForFunction(() => /Opening the stream/.test(document.querySelector(".panel .result")?.textContent), LIMIT);
+      await page.waitForFunction(() => document.querySelector(".look .problem")?.textContent.length > 20, LIMIT);
+      assert.equal(await page.$eval(".panel .result", (node) => node.textContent), "");
+      await page.browserContext().close();
+      silent.close();
     });
 
     await flow("others have no tab for cameras, and their requests are refused", async () => {

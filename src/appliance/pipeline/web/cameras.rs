@@ -32,6 +32,10 @@ const MIN_LOOK: Duration = Duration::from_secs(3);
 /// Maximum wait for the thread at the end of the daemon.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Maximum wait for the end of a stream that was looked at, and the time between two looks at that.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+const CLOSE_INTERVAL: Duration = Duration::from_millis(20);
+
 /// The picture fits into this size.
 const PICTURE: Size = Size {
     width: 640,
@@ -370,8 +374,12 @@ fn look_at(source: &SourceConfig, stop: &StopToken) -> Result<(Value, Option<Pic
         }
     }
     stop.stop();
-    // Its failure is in what it has shown.
-    let _ = handle.join();
+    // Its failure is in what it has shown. A camera that does not answer to the end of its stream keeps nobody waiting: the thread ends
+    // by itself.
+    let end = Instant::now() + CLOSE_TIMEOUT;
+    while !handle.is_finished() && Instant::now() < end {
+        let _ = changes.recv_timeout(CLOSE_INTERVAL);
+    }
     let mut shown = look.shown.lock();
     let Some(first_image) = shown.first_image else {
         let failure = shown.failure.take();
