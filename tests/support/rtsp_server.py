@@ -4,7 +4,9 @@
 and key, at rtsps://.
 
     rtsp_server.py [--port N] [--user U --password P] [--certificate PEM] [--width W --height H --fps F]
-                   [--encoder ELEMENTS]
+                   [--encoder ELEMENTS] [--video FILE]
+
+With --video, an MP4 file with H.264, from its begin for each client, in place of the test image.
 
 Prints `ready PORT` when it listens; port 0 takes a free one. Ends with its standard input, so that it never outlives a test.
 """
@@ -30,6 +32,7 @@ arguments.add_argument(
     "--encoder",
     default="x264enc tune=zerolatency speed-preset=ultrafast key-int-max=10 ! rtph264pay name=pay0 pt=96 config-interval=1",
 )
+arguments.add_argument("--video")
 a = arguments.parse_args()
 
 Gst.init(None)
@@ -42,6 +45,9 @@ factory.set_launch(
     f"( videotestsrc is-live=true pattern=ball ! video/x-raw,format=I420,width={a.width},height={a.height},framerate={a.fps}/1"
     f" ! {a.encoder} )"
 )
+if a.video:
+    factory.set_shared(False)
+    factory.set_launch(f'( filesrc location="{a.video}" ! qtdemux ! h264parse ! rtph264pay name=pay0 pt=96 config-interval=1 )')
 auth = GstRtspServer.RTSPAuth()
 if a.user:
     token = GstRtspServer.RTSPToken()
