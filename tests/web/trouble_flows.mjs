@@ -86,15 +86,15 @@ export async function troubleFlows() {
       await click(page, ".list .event button.thumb");
       await page.waitForFunction(() => document.querySelector("dialog.viewer").open && location.hash.startsWith("#events/"), LIMIT);
       const { hash } = new URL(page.url());
-      await page.goBack();
+      await page.evaluate(() => history.back());
       await page.waitForFunction(() => !document.querySelector("dialog.viewer").open && location.hash === "#events", LIMIT);
-      await page.goForward();
+      await page.evaluate(() => history.forward());
       await page.waitForFunction((wanted) => document.querySelector("dialog.viewer").open && location.hash === wanted, LIMIT, hash);
       // Closed by its button, it is one step back, too.
       await press(page, "Close");
       await page.waitForFunction(() => location.hash === "#events", LIMIT);
       assert.equal(await page.$eval(".list", (list) => list.dataset.same), "yes", "the list is the same");
-      await page.goBack();
+      await page.evaluate(() => history.back());
       await page.waitForSelector(".tile", LIMIT);
       assert.deepEqual(page.problems, []);
       await page.browserContext().close();
