@@ -149,9 +149,7 @@ pub(super) async fn media(service: &Arc<Service>, head: &Head<'_>) -> Answer {
     service
         .ask(Work::Files, move |backend| {
             let Some(media) = backend.media() else {
-                return Some(
-                    json!({"items": [], "next": null, "usage": null, "is_ready": false}),
-                );
+                return Some(json!({"items": [], "next": null, "usage": null, "is_ready": false}));
             };
             let MediaPage { items, next } = media.items(&query);
             // Without a usage, the folder cannot be used.

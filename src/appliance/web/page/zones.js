@@ -184,30 +184,38 @@ class Editor {
   /** The configuration was read again, as after a change by someone else: what is not saved here stays, with a word about that. */
   async look() {
     const rules = await this.readRules().catch(() => null);
-    if (!rules || rulesOf(rules) === this.read) return undefined;
-    if (!this.isUnsaved && !this.list.contains(document.activeElement)) return this.load();
+    // Before the first answer there is nothing to compare.
+    if (!rules || this.read === null || rulesOf(rules) === this.read) return;
+    if (!this.isUnsaved && !this.list.contains(document.activeElement)) {
+      this.take(rules);
+      return;
+    }
     this.isOld = true;
-    return text(this.result, t("zones.old"));
+    text(this.result, t("zones.old"));
   }
 
   async load() {
     try {
-      const rules = await this.readRules();
-      if (this.isOld) text(this.result, "");
-      [this.read, this.isOld] = [rulesOf(rules), false];
-      const read = (kind) => (rule) => ({ kind, name: rule.name, points: rule.coordinates.map(([x, y]) => [x, y]), rule, keys: {} });
-      this.rest = rules.stationary ? { kind: "stationary", rule: rules.stationary, keys: {} } : null;
-      this.schedules = rules.schedules || [];
-      this.groups = rules.groups || {};
-      this.shapes = [...rules.zones.map(read("zone")), ...rules.lines.map(read("line")), ...(rules.directions || []).map(read("direction"))];
-      this.selected = null;
-      this.changed = false;
-      this.problems.replaceChildren();
-      this.draw();
-      this.check();
+      this.take(await this.readRules());
     } catch (error) {
       notify(error.message, "bad");
     }
+  }
+
+  /** Shows rules as they were read. */
+  take(rules) {
+    if (this.isOld) text(this.result, "");
+    [this.read, this.isOld] = [rulesOf(rules), false];
+    const read = (kind) => (rule) => ({ kind, name: rule.name, points: rule.coordinates.map(([x, y]) => [x, y]), rule, keys: {} });
+    this.rest = rules.stationary ? { kind: "stationary", rule: rules.stationary, keys: {} } : null;
+    this.schedules = rules.schedules || [];
+    this.groups = rules.groups || {};
+    this.shapes = [...rules.zones.map(read("zone")), ...rules.lines.map(read("line")), ...(rules.directions || []).map(read("direction"))];
+    this.selected = null;
+    this.changed = false;
+    this.problems.replaceChildren();
+    this.draw();
+    this.check();
   }
 
   async paint(jpeg) {
@@ -536,12 +544,14 @@ class Editor {
 
   /** The rules that were saved here are in effect. What was changed since stays. */
   async takeSaved() {
-    if (!this.changed) return this.load();
     const rules = await this.readRules().catch(() => null);
-    if (!rules) return undefined;
+    if (!rules) return;
+    if (!this.changed) {
+      this.take(rules);
+      return;
+    }
     [this.read, this.isOld] = [rulesOf(rules), false];
     for (const shape of this.shapes) shape.rule = rules[`${shape.kind}s`].find(({ name }) => name === shape.name) || shape.rule;
-    return undefined;
   }
 }
 
