@@ -8,6 +8,7 @@ use jetwatch_config::{Map, Node, Section, ValueType};
 use super::darknet::{AnchorsKey, ScaleKey};
 use super::detectnet_v2::DetectNetParameters;
 use super::detr::NoObjectKey;
+use super::finished::FINISHED;
 use super::finished::keys::FinishedKeys;
 use super::gfl::GflKeys;
 use super::ssd::keys::SsdKeys;
@@ -30,6 +31,9 @@ const LAYOUT_WORDS: [&str; LAYOUTS.len()] = {
     }
     words
 };
+
+/// Names of the layout finished in the folders of earlier versions, with the same tensors and keys.
+const FORMER_NAMES: [&str; 2] = ["efficient_nms", "batched_nms"];
 
 /// One way to name the tensors of a layout.
 #[derive(Debug)]
@@ -175,20 +179,16 @@ pub struct Tensors {
 
 /// Reads the map `output`; `read_text` gives the text of a list of anchors.
 pub(crate) fn read_output(node: &Node<'_>, read_text: FileReader<'_>) -> Option<OutputSpec> {
-    let words: Vec<(&str, usize)> = LAYOUTS
-        .iter()
-        .enumerate()
-        .map(|(index, layout)| (layout.name, index))
-        .collect();
-    let list: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+    let words = LAYOUTS.iter().map(|layout| (layout.name, *layout));
+    let former = FORMER_NAMES.map(|name| (name, &FINISHED));
+    let words: Vec<(&str, &Layout)> = words.chain(former).collect();
     // Nothing behind the colon is a map without keys, anything else a problem of its own.
     if !node.is_null() {
         let _ = node.entries("a map")?;
     }
     let layout = node
-        .required("layout", &format!("one of {}", list.join(", ")))
+        .required("layout", &format!("one of {}", LAYOUT_WORDS.join(", ")))
         .and_then(|node| node.one_of(&words))?;
-    let layout = LAYOUTS[layout];
     let mut keys = vec!["layout"];
     let has = |wanted: fn(&TensorForm) -> bool| layout.tensors.iter().any(wanted);
     keys.extend(has(|form| matches!(form, TensorForm::Name)).then_some("name"));

@@ -47,6 +47,20 @@ fn layout(parameters: impl OutputLayout + 'static) -> Arc<dyn OutputLayout> {
 }
 
 #[test]
+fn former_names_of_a_layout_are_read() {
+    let text = |name| {
+        format!(
+            "{{layout: {name}, tensors: {{count: n, boxes: b, scores: s, classes: c}}, boxes_are: normalized}}"
+        )
+    };
+    let wanted = output(&text("finished"));
+    assert!(wanted.is_ok(), "{wanted:?}");
+    for name in ["efficient_nms", "batched_nms"] {
+        assert_eq!(output(&text(name)), wanted, "{name}");
+    }
+}
+
+#[test]
 fn every_layout_has_its_tensors_in_its_own_order() {
     let gfl = |tensors, reg_max, center| {
         layout(GflParameters {
