@@ -78,7 +78,7 @@ test: ## Set up and pass all tests.
 	@.ci/setup run onnxruntime test & rest=$$!; cargo test $(tested) --no-run && wait $$rest
 	@export ORT_DYLIB_PATH="$${ORT_DYLIB_PATH:-$(ONNXRUNTIME)}"; \
 	if cargo nextest --version >/dev/null 2>&1; then \
-		cargo nextest run $(tested) --config-file .ci/nextest.toml --no-fail-fast --test-threads $$((2 * $$(nproc))) && cargo test --doc $(tested) --quiet; \
+		cargo nextest run $(tested) --config-file .ci/nextest.toml --no-fail-fast --test-threads $$((3 * $$(nproc))) && cargo test --doc $(tested) --quiet; \
 	else cargo test $(tested); fi
 
 # Not in .ci/run: what takes long (repetitions, emulated machines, sanitizers, the release build), needs more releases of Debian, or proves
