@@ -158,17 +158,16 @@ impl EncoderPipeline {
     /// Encodes an image; blocks until the encoder has taken it.
     pub(super) fn push(&mut self, image: RawImage) -> Result<(), String> {
         let RawImage {
-            mut buffer,
+            buffer,
             pts,
             captured_at,
             ..
         } = image;
         self.last_pts = Some(pts);
-        let time = gst::ClockTime::try_from(pts).ok();
-        if buffer.pts() != time {
-            // The copy shares the pixels.
-            buffer.make_mut().set_pts(time);
-        }
+        let mut buffer = with_same_pixels(&buffer).map_err(|error| error.to_string())?;
+        buffer
+            .make_mut()
+            .set_pts(gst::ClockTime::try_from(pts).ok());
         self.times.add(pts, captured_at);
         let refused = |error: gst::FlowError| format!("{}: {error}", self.element);
         if let Err(error) = self.source.push_buffer(buffer) {
@@ -214,6 +213,19 @@ impl EncoderPipeline {
             self.bus.timed_pop_filtered(DRAIN_TIMEOUT, &ends);
         }
     }
+}
+
+/// A buffer of its own with the pixels of `buffer`, which it keeps. `appsrc` marks the first buffer of a stream, and copies one for that
+/// which others still have; pixels in NVMM cannot be copied.
+fn with_same_pixels(buffer: &gst::Buffer) -> Result<gst::Buffer, gst::glib::BoolError> {
+    let mut own = gst::Buffer::new();
+    let to = own.make_mut();
+    buffer.copy_into(to, gst::BUFFER_COPY_METADATA, ..)?;
+    for memory in buffer.iter_memories_owned() {
+        to.append_memory(memory);
+    }
+    gst::ParentBufferMeta::add(to, buffer);
+    Ok(own)
 }
 
 impl Drop for EncoderPipeline {
@@ -291,4 +303,23 @@ fn even_size(caps: &gst::Caps) -> Option<(i32, i32)> {
     let video = caps.structure(0)?;
     let side = |name: &str| Some((video.get::<i32>(name).ok()? & !1).max(2));
     Some((side("width")?, side("height")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_buffers_are_pushed_without_a_copy_of_their_pixels() {
+        gst::init().expect("GStreamer starts");
+        let buffer = gst::Buffer::from_slice([7; 64]);
+        let also_held = buffer.clone();
+        let mut own = with_same_pixels(&buffer).expect("made");
+        assert!(own.get_mut().is_some(), "appsrc would copy it");
+        let pixels = |buffer: &gst::Buffer| buffer.peek_memory(0).as_ptr();
+        assert_eq!(pixels(&own), pixels(&also_held));
+        // It goes back to its pool behind the encoder only.
+        let parent = own.meta::<gst::ParentBufferMeta>().expect("kept");
+        assert_eq!(parent.parent().as_ptr(), buffer.as_ptr());
+    }
 }
