@@ -20,6 +20,8 @@ use jetwatch_types::{
 };
 use jetwatch_web::{CameraFinder, CameraQuery, NewCamera};
 
+use crate::threads::wait_until;
+
 /// Frames per second that are suggested where a camera gives more: enough for the tracker.
 pub const SUGGESTED_MAX_FPS: f64 = 15.0;
 
@@ -32,9 +34,8 @@ const MIN_LOOK: Duration = Duration::from_secs(3);
 /// Maximum wait for the thread at the end of the daemon.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Maximum wait for the end of a stream that was looked at, and the time between two looks at that.
+/// Maximum wait for the end of a stream that was looked at.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
-const CLOSE_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The picture fits into this size.
 const PICTURE: Size = Size {
@@ -374,12 +375,9 @@ fn look_at(source: &SourceConfig, stop: &StopToken) -> Result<(Value, Option<Pic
         }
     }
     stop.stop();
-    // Its failure is in what it has shown. A camera that does not answer to the end of its stream keeps nobody waiting: the thread ends
-    // by itself.
-    let end = Instant::now() + CLOSE_TIMEOUT;
-    while !handle.is_finished() && Instant::now() < end {
-        let _ = changes.recv_timeout(CLOSE_INTERVAL);
-    }
+    // Its failure is in what it has shown. A camera that does not answer at the end of its stream does not delay the result: the thread
+    // ends by itself.
+    wait_until(Instant::now() + CLOSE_TIMEOUT, || handle.is_finished());
     let mut shown = look.shown.lock();
     let Some(first_image) = shown.first_image else {
         let failure = shown.failure.take();

@@ -218,12 +218,8 @@ impl RemoteShell {
     pub(super) fn end(mut self) -> Result<()> {
         self.operation = "cleaning up".to_owned();
         self.send_command("end", "")?;
-        loop {
-            match self.reply()? {
-                Reply::Value(name, _) if name == "clean" => return Ok(()),
-                _ => {}
-            }
-        }
+        while !matches!(self.reply()?, Reply::Value(name, _) if name == "clean") {}
+        Ok(())
     }
 
     /// The error for an unexpected reply.

@@ -93,9 +93,10 @@ function label(text, most, attributes) {
   return element;
 }
 
+const drawings = [];
+
 // A drawing as wide as the page, made again when that changes, so that its texts keep their size. `draw` gets the drawing and its
 // width, and returns its height.
-const drawings = [];
 function drawing(name, draw) {
   const frame = make("div", { class: "drawing" });
   let width = 0;

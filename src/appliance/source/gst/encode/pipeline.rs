@@ -17,7 +17,7 @@ use gstreamer_app as gst_app;
 use parking_lot::Mutex;
 
 use super::super::encoded::{EncodedCapture, UnitTimes};
-use super::super::scaler_elements::NVMM;
+use super::super::scaler_elements::{NVMM, format_of};
 use super::super::thread_names;
 use super::RawImage;
 use crate::elements::make;
@@ -63,9 +63,7 @@ impl EncoderPipeline {
         name: &str,
     ) -> Result<Self, String> {
         let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", encoder.element);
-        let in_nvmm = caps
-            .features(0)
-            .is_some_and(|features| features.contains(NVMM));
+        let in_nvmm = in_nvmm(caps);
         let (pushed, fps) = with_rate(caps, capture.limits.max_fps);
         let pipeline = gst::Pipeline::with_name(&format!("encode-{name}"));
         let make = |factory, name| make(factory, name).map_err(|error| error.to_string());
@@ -88,7 +86,8 @@ impl EncoderPipeline {
         let filter = make("capsfilter", "encoder-format")?;
         // Never the format of images in NVMM that come: the converter would pass them on, and an encoder that hangs would keep all
         // images of the camera's pool.
-        let is_nv12_in_nvmm = in_nvmm && video_format(caps) == Some("NV12");
+        let is_nv12_in_nvmm =
+            in_nvmm && format_of(caps).is_some_and(|image| image.format == "NV12");
         let format = match encoder.needs_nvmm && !is_nv12_in_nvmm {
             true => "NV12",
             false => "I420",
@@ -294,8 +293,10 @@ fn with_rate(caps: &gst::Caps, max_fps: u32) -> (gst::Caps, u32) {
     (pushed, fps)
 }
 
-fn video_format(caps: &gst::Caps) -> Option<&str> {
-    caps.structure(0)?.get::<&str>("format").ok()
+/// Whether images with these caps are in NVMM.
+pub(super) fn in_nvmm(caps: &gst::Caps) -> bool {
+    let features = caps.features(0);
+    features.is_some_and(|features| features.contains(NVMM))
 }
 
 /// The size of the images with even sides, as 4:2:0 needs them.

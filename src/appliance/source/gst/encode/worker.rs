@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 
 use super::super::encoded::EncodedCapture;
-use super::super::scaler_elements::NVMM;
 use super::RawImage;
-use super::pipeline::EncoderPipeline;
+use super::pipeline::{EncoderPipeline, in_nvmm};
 use crate::h264_encoders::{H264Encoder, installed};
 
 /// Wait before encoders that all have failed are tried again.
@@ -101,9 +100,4 @@ impl Worker {
         self.first = 0;
         self.retry_at = Some(Instant::now() + RETRY_INTERVAL);
     }
-}
-
-fn in_nvmm(caps: &gstreamer::Caps) -> bool {
-    caps.features(0)
-        .is_some_and(|features| features.contains(NVMM))
 }
