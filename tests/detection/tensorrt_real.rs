@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! NVIDIA's TensorRT libraries through our vtables: TensorRT-RTX's builder, parser and runtime, and the lean runtime, on a machine
-//! without a GPU.
+//! NVIDIA's TensorRT libraries through our vtables: TensorRT-RTX's builder, parser and runtime, and the lean and dispatch runtimes, on a
+//! machine without a GPU.
 //!
 //! `JETWATCH_TENSORRT` names the folder with NVIDIA's libraries (`.ci/setup tensorrt` fetches them into `.cache/tensorrt`);
 //! without it these tests are skipped with a message.
@@ -45,21 +45,18 @@ fn rtx() -> Option<Arc<Library>> {
     .clone()
 }
 
-/// TensorRT's lean runtimes: their names, generations of vtables, and versions.
-const LEAN: [(&str, Generation, Version); 2] = [
-    (
-        "libnvinfer_lean.so.11",
-        Generation::Eleven,
-        Version::new(11, 4, 0),
-    ),
-    (
-        "libnvinfer_lean.so.10",
-        Generation::Ten,
-        Version::new(10, 16, 1),
-    ),
+const ELEVEN: (Generation, Version) = (Generation::Eleven, Version::new(11, 4, 0));
+const TEN: (Generation, Version) = (Generation::Ten, Version::new(10, 16, 1));
+
+/// TensorRT's lean and dispatch runtimes: their names, generations of vtables, and versions.
+const RUNTIMES: [(&str, (Generation, Version)); 4] = [
+    ("libnvinfer_lean.so.11", ELEVEN),
+    ("libnvinfer_lean.so.10", TEN),
+    ("libnvinfer_dispatch.so.11", ELEVEN),
+    ("libnvinfer_dispatch.so.10", TEN),
 ];
 
-fn lean(name: &str) -> Arc<Library> {
+fn runtime(name: &str) -> Arc<Library> {
     let path = library(name).expect("JETWATCH_TENSORRT names a folder");
     Library::open(Some(&path)).expect("it opens")
 }
@@ -84,10 +81,10 @@ fn versions_are_read() {
     let found = (rtx.flavor(), rtx.generation(), rtx.version().major);
     assert_eq!(found, (Flavor::Rtx, Generation::Rtx, 1));
     assert!(rtx.can_build());
-    for (name, generation, version) in LEAN {
-        let lean = lean(name);
+    for (name, (generation, version)) in RUNTIMES {
+        let lean = runtime(name);
         let found = (lean.flavor(), lean.generation(), lean.version());
-        assert_eq!(found, (Flavor::Lean, generation, version));
+        assert_eq!(found, (Flavor::Lean, generation, version), "{name}");
         let onnx = street_nano("fp32");
         let error = request(&onnx, Precision::Fp32)
             .build(&lean)
@@ -212,8 +209,8 @@ fn incompatible_plans_are_rejected_with_tensorrt_message() {
             .expect_err("it cannot run")
             .to_string()
     };
-    let [eleven, ten] = LEAN.map(|(name, ..)| lean(name));
-    for library in [&rtx, &eleven, &ten] {
+    let runtimes = RUNTIMES.map(|(name, _)| runtime(name));
+    for library in runtimes.iter().chain([&rtx]) {
         for plan in [
             &b""[..],
             b"garbage that is no plan, long enough to have a header in it",

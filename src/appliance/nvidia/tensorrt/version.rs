@@ -63,7 +63,7 @@ impl fmt::Display for Version {
 pub enum Flavor {
     /// `libnvinfer`: builder and runtime.
     Full,
-    /// `libnvinfer_lean`: runtime for version-compatible plans only.
+    /// `libnvinfer_lean` or `libnvinfer_dispatch`: runtime for version-compatible plans only.
     Lean,
     /// `libtensorrt_rtx`: TensorRT for RTX.
     Rtx,
