@@ -22,6 +22,8 @@ struct Case {
     yaml: String,
     /// Whether it runs a network, so that it needs ONNX Runtime.
     needs_network: bool,
+    /// Whether a timeline does not show the work, so that only a benchmark names it.
+    without_timeline: bool,
 }
 
 /// An image size that takes long to decode, and one that does not.
@@ -64,11 +66,10 @@ fn cases(folder: &Path) -> Vec<Case> {
         limit,
         yaml: format!("sources:\n{}{rest}", sources.concat()),
         needs_network: rest.contains("backend: onnx"),
+        without_timeline: false,
     };
-    let still = |format: &str| {
-        format!(
-            "launch:videotestsrc num-buffers=1 ! video/x-raw,format={format},width=3840,height=2160,framerate=30/1 ! imagefreeze"
-        )
+    let still = |image: &str| {
+        format!("launch:videotestsrc num-buffers=1 ! video/x-raw,framerate=30/1,{image}")
     };
     let scripted = "detector: {backend: scripted}\n";
     write_fast_network(&folder.join("fast"));
@@ -122,8 +123,8 @@ fn cases(folder: &Path) -> Vec<Case> {
             ],
             &onnx(", workers: 2"),
         ),
-        case("large images, scaled by elements", "scale", vec![source("a", &still("NV12"), "")], &onnx("")),
-        case("large images, scaled by jetwatch", "scale", vec![source("a", &still("I420"), "")], &onnx("")),
+        case("large images, scaled by elements", "scale", vec![source("a", &still("format=NV12,width=3840,height=2160 ! imagefreeze ! videoscale ! video/x-raw,width=1920,height=1080"), "")], &onnx("")),
+        case("large images, scaled by jetwatch", "scale", vec![source("a", &still("format=I420,width=2560,height=1440 ! imagefreeze"), "")], &onnx("")),
         case("large images, drawn", "source", vec![source("a", "synthetic://traffic?width=1920&height=1080&realtime=false", "")], scripted),
         case(
             "slow network on a file",
@@ -164,6 +165,21 @@ fn cases(folder: &Path) -> Vec<Case> {
             folder.join("slow").display()
         ),
         needs_network: true,
+        without_timeline: false,
+    });
+    cases.push(Case {
+        without_timeline: true,
+        ..case(
+            "launch line with work on a thread of its own",
+            "source",
+            vec![source(
+                "a",
+                "launch:videotestsrc pattern=snow ! video/x-raw,format=GRAY8,width=1920,height=1080,framerate=30/1 ! queue ! \
+                 videoscale method=nearest-neighbour ! video/x-raw,width=320,height=180",
+                "",
+            )],
+            &onnx(""),
+        )
     });
     cases
 }
@@ -186,13 +202,13 @@ fn is_skipped(case: &Case) -> bool {
     skipped
 }
 
-/// Runs all cases by `run`, and fails with those that do not name their stage.
-fn check(run: impl Fn(&Case) -> Result<Vec<String>, String>) {
+/// Runs all cases by `run`, of a profile those with a timeline, and fails with those that do not name their stage.
+fn check(is_profile: bool, run: impl Fn(&Case) -> Result<Vec<String>, String>) {
     let folder = tempfile::tempdir().expect("a folder");
     write_clips(folder.path());
     let mut wrong = Vec::new();
     for case in cases(folder.path()) {
-        if is_skipped(&case) {
+        if is_skipped(&case) || is_profile && case.without_timeline {
             continue;
         }
         match run(&case) {
@@ -210,7 +226,7 @@ fn check(run: impl Fn(&Case) -> Result<Vec<String>, String>) {
 
 #[test]
 fn bench_names_the_stage_that_limits() {
-    check(|case| {
+    check(false, |case| {
         let setup = setup(case);
         let output = finish(
             setup
@@ -244,7 +260,7 @@ fn profiles_name_the_stage_that_limits() {
         eprintln!("skipped: `make nsys-test` asks for it");
         return;
     }
-    check(|case| {
+    check(true, |case| {
         let setup = setup(case);
         // Its own processes do not always find each other at the start, which `jetwatch profile` knows.
         let output = finish(

@@ -306,6 +306,12 @@ const CAMERAS: &[(&str, Change, &[&str], &str)] = &[
         load(r, 4, 3.5, 0.5);
         r.waits(&[("source", 0.55, 0.05), ("scale", 0.3, 0.03)]);
     }, &["cpu_taken"], "not measurable on this machine now"),
+    ("launch line beside load, whose own elements have no time left", |r| {
+        load(r, 4, 3.5, 0.5);
+        r.run["occupancy"]["core_wait"] = json!(0.6);
+        r.set(&[("source", 0.4)]);
+    }, &["cpu_taken"], "not measurable on this machine now"),
+    ("launch line whose own elements have no time left", |r| r.set(&[("source", 0.85)]), &["sources_limit"], "source took 85 % of its threads' time"),
     ("camera beside load, for a moment", |r| {
         load(r, 4, 3.5, 0.5);
         r.run["duration_s"] = json!(0.12);

@@ -31,7 +31,7 @@ pub use output::{BusyTime, OutputMeter, OutputReport};
 pub use process::{ProcessUsage, boot_time, open_fds, process_usage, thread_cpu_time};
 pub use stage::{
     BatchRange, Range, Recorder, STAGE_BUCKETS, Section, Span, StageHistogram, StageSummary,
-    Summary,
+    Summary, thread_stage_cpu_time,
 };
 pub use stage_kind::Stage;
 pub use stop_token::StopToken;

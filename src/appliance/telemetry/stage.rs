@@ -7,6 +7,7 @@
 mod buckets;
 mod section;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,15 @@ use super::trace::{Level, Trace};
 
 pub use self::buckets::{STAGE_BUCKETS, StageHistogram};
 pub use self::section::Section;
+
+thread_local! {
+    static IN_STAGES: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// CPU time of the calling thread that was recorded as that of stages.
+pub fn thread_stage_cpu_time() -> Duration {
+    IN_STAGES.get()
+}
 
 /// Collects stage times. Cheap to clone; all clones feed the same histograms.
 #[derive(Clone, Default)]
@@ -120,6 +130,7 @@ impl Recorder {
             items: Some(items),
             started: Instant::now(),
             cpu_before: thread_cpu_time(),
+            elsewhere: Duration::ZERO,
         }
     }
 
@@ -242,9 +253,16 @@ pub struct Range<'a> {
     items: Option<usize>,
     started: Instant,
     cpu_before: Duration,
+    /// CPU time of earlier work for the same frames.
+    elsewhere: Duration,
 }
 
 impl Range<'_> {
+    /// Counts `cpu`, the CPU time of earlier work for the same frames, as a part of the range; not in the trace, nor on the timeline.
+    pub fn add_work(&mut self, cpu: Duration) {
+        self.elsewhere += cpu;
+    }
+
     /// Sets the final number of frames; `None`: the range is not recorded.
     pub fn set_items(&mut self, items: Option<usize>) {
         self.items = items;
@@ -258,7 +276,10 @@ impl Drop for Range<'_> {
         // to the stage.
         let cpu = thread_cpu_time().saturating_sub(self.cpu_before);
         let wall = self.started.elapsed();
-        self.recorder.add(self.stage, items, wall, Some(cpu));
+        IN_STAGES.set(IN_STAGES.get() + cpu);
+        let elsewhere = self.elsewhere;
+        self.recorder
+            .add(self.stage, items, wall + elsewhere, Some(cpu + elsewhere));
         if let Some(trace) = &self.recorder.trace {
             trace.push(Some(self.stage), items, self.started, wall, cpu);
         }

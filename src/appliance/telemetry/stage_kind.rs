@@ -18,7 +18,8 @@ jetwatch_types::named_enum! {
         Scale = "scale",
         /// From a decoded image's entry into the elements that scale and convert it to its exit.
         ScaleStay = "scale_stay",
-        /// Mapping a scaled image from GStreamer, or drawing a synthetic one.
+        /// Mapping a scaled image from GStreamer, or drawing a synthetic one; with the CPU time of a launch line's own elements
+        /// outside of the other stages.
         Source = "source",
         /// Passing a frame to the queue of its source. The reader of a file waits here for room.
         Enqueue = "enqueue",

@@ -11,6 +11,7 @@ use crate::convert_plan::VideoFormat;
 
 use super::codec_threads::CodecThreads;
 use super::own_scaling::OwnScaling;
+use super::push_tracer::LaunchWork;
 
 /// Diagnostics of one session.
 #[derive(Debug, Default)]
@@ -27,6 +28,8 @@ pub(super) struct SessionDiagnostics {
     logged_format: Arc<Mutex<Option<VideoFormat>>>,
     /// Threads of the software decoder.
     pub(super) codec_threads: Arc<CodecThreads>,
+    /// Work of a launch line's threads outside of all stages.
+    pub(super) launch_work: Arc<LaunchWork>,
 }
 
 impl SessionDiagnostics {

@@ -6,9 +6,11 @@
 //! every push. They are registered once per process, when the first element is watched; a push through any other pad costs one
 //! look into a table.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
+use std::time::Duration;
 
 use gstreamer as gst;
 use gstreamer::glib;
@@ -16,7 +18,7 @@ use gstreamer::prelude::*;
 use gstreamer::subclass::prelude::*;
 use parking_lot::RwLock;
 
-use jetwatch_telemetry::{Recorder, Section, Stage};
+use jetwatch_telemetry::{Recorder, Section, Stage, thread_cpu_time, thread_stage_cpu_time};
 
 /// Elements from the push into the first to the push out of the last.
 pub(super) struct Watched {
@@ -26,6 +28,30 @@ pub(super) struct Watched {
     after: Box<dyn Fn() + Send + Sync>,
 }
 
+/// CPU time that the streaming threads of a launch line spend outside of all stages, such as in elements that draw images.
+#[derive(Debug, Default)]
+pub(super) struct LaunchWork(AtomicU64);
+
+impl LaunchWork {
+    /// What was spent since the last call.
+    pub(super) fn take(&self) -> Duration {
+        Duration::from_nanos(self.0.swap(0, Ordering::AcqRel))
+    }
+
+    /// Adds what the calling thread has spent since it was here last. Waits cost no CPU time.
+    fn count(self: &Arc<Self>) {
+        let now = thread_cpu_time().saturating_sub(thread_stage_cpu_time());
+        let before = COUNTED.replace(Some((Arc::as_ptr(self) as usize, now)));
+        if let Some((of, before)) = before
+            && of == Arc::as_ptr(self) as usize
+        {
+            let spent = now.saturating_sub(before).as_nanos();
+            let spent = u64::try_from(spent).unwrap_or(u64::MAX);
+            self.0.fetch_add(spent, Ordering::AcqRel);
+        }
+    }
+}
+
 /// What a push through a pad means for watched elements.
 #[derive(Default, Clone)]
 struct Roles {
@@ -33,6 +59,8 @@ struct Roles {
     leaves: Option<Arc<Watched>>,
     /// It enters these elements.
     enters: Option<Arc<Watched>>,
+    /// The pad's element runs a thread of a launch line.
+    drives: Option<Arc<LaunchWork>>,
 }
 
 /// Roles by the address of the pad that pushes.
@@ -44,11 +72,14 @@ static TRACER: OnceLock<StageTracer> = OnceLock::new();
 enum Push {
     Inside(usize, Arc<Watched>, Section),
     Outside(usize),
+    Driven(usize, Arc<LaunchWork>),
 }
 
 thread_local! {
     /// The pushes of this thread that have not returned, the innermost last; only those through watched pads.
     static OPEN: RefCell<Vec<Push>> = const { RefCell::new(Vec::new()) };
+    /// CPU time of this thread outside of all stages when it was last counted, and the address of the counter.
+    static COUNTED: Cell<Option<(usize, Duration)>> = const { Cell::new(None) };
 }
 
 /// Watches elements until it is dropped.
@@ -74,12 +105,7 @@ pub(super) fn watch(
 ) -> Option<WatchGuard> {
     let entry = first.static_pad("sink")?.peer()?;
     let exit = last.static_pad("src")?;
-    TRACER.get_or_init(|| {
-        let tracer: StageTracer = glib::Object::new();
-        tracer.imp().register_hook(TracerHook::PadPushPre);
-        tracer.imp().register_hook(TracerHook::PadPushPost);
-        tracer
-    });
+    trace_pushes();
     let watched = Arc::new(Watched {
         stage,
         recorder: recorder.clone(),
@@ -92,6 +118,32 @@ pub(super) fn watch(
     Some(WatchGuard(vec![entry, exit]))
 }
 
+/// Counts as `work` what the threads that elements of a launch line run do outside of all stages.
+pub(super) fn watch_threads<'a>(
+    elements: impl Iterator<Item = &'a gst::Element>,
+    work: &Arc<LaunchWork>,
+) -> WatchGuard {
+    trace_pushes();
+    let runs = |pad: &gst::Pad| pad.task_state() != gst::TaskState::Stopped;
+    let drivers = elements.filter(|element| element.pads().iter().any(runs));
+    let pads: Vec<gst::Pad> = drivers.flat_map(|element| element.src_pads()).collect();
+    let mut roles = ROLES.write();
+    for pad in &pads {
+        roles.entry(address(pad)).or_default().drives = Some(Arc::clone(work));
+    }
+    drop(roles);
+    WatchGuard(pads)
+}
+
+fn trace_pushes() {
+    TRACER.get_or_init(|| {
+        let tracer: StageTracer = glib::Object::new();
+        tracer.imp().register_hook(TracerHook::PadPushPre);
+        tracer.imp().register_hook(TracerHook::PadPushPost);
+        tracer
+    });
+}
+
 fn address(pad: &gst::Pad) -> usize {
     pad.as_ptr() as usize
 }
@@ -102,6 +154,9 @@ fn push_begins(pad: &gst::Pad, buffer: &gst::BufferRef) {
         return;
     };
     OPEN.with_borrow_mut(|open| {
+        if let Some(work) = roles.drives.filter(|_| open.is_empty()) {
+            open.push(Push::Driven(pad, work));
+        }
         // Elements with threads of their own push from one that never entered them.
         if let (Some(watched), Some(Push::Inside(_, inside, section))) =
             (&roles.leaves, open.last_mut())
@@ -133,6 +188,12 @@ fn push_returns(pad: &gst::Pad) {
             if let Some(Push::Inside(_, _, section)) = open.last_mut() {
                 section.resume();
             }
+        }
+        if let Some(Push::Driven(driver, work)) = open.last()
+            && *driver == pad
+        {
+            work.count();
+            open.pop();
         }
     });
 }

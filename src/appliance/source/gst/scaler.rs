@@ -31,6 +31,7 @@ use super::encode::RawEncoder;
 use super::flush_guard::FlushGuard;
 use super::hardware::VideoHardware;
 use super::own_scaling::{self, OwnScaling, ScalingReader};
+use super::push_tracer::LaunchWork;
 use super::rate_probes::{FrameTime, limit_rate, pace};
 use super::sample::SampleReader;
 use super::scaler_elements::AttachPoints;
@@ -240,6 +241,7 @@ pub(super) fn add(
         skip_probe,
         stall_monitor: Arc::clone(&stall_monitor),
         refusing: None,
+        launch_work: Arc::clone(&diagnostics.launch_work),
         reader: SampleReader::new(context, diagnostics),
         scaling_reader: ScalingReader::default(),
         pending: tee.as_ref().map(|_| PendingFrame::default()),
@@ -304,6 +306,7 @@ struct AppSinkHandler {
     stall_monitor: Arc<StallMonitor>,
     /// Set once no more frames are accepted: buffers that a decoder still pushes are refused, and it gets no new ones.
     refusing: Option<FlushGuard>,
+    launch_work: Arc<LaunchWork>,
     reader: SampleReader,
     scaling_reader: ScalingReader,
     /// Present when full images are requested.
@@ -467,7 +470,8 @@ impl AppSinkHandler {
             }
             _ => None,
         };
-        let _range = recorder.range_with_payload(Stage::Source, 1, meta.seq);
+        let mut range = recorder.range_with_payload(Stage::Source, 1, meta.seq);
+        range.add_work(self.launch_work.take());
         let image = match (scaled, own_scaling) {
             (Some(image), _) => image,
             (None, Some(scaling)) => self.scaling_reader.read(sample, scaling)?,

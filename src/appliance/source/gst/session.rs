@@ -363,9 +363,16 @@ impl Session<'_> {
                 log::info!(source = self.context.name.as_str(); "{line}");
             }
         }
-        let codec_threads = &self.built.diagnostics.codec_threads;
         let context = &self.context;
-        self.watched = timing::attach(&found, &context.name, codec_threads, &context.recorder);
+        let is_launch = matches!(self.config.uri, SourceUri::Launch(_));
+        let diagnostics = &self.built.diagnostics;
+        self.watched = timing::attach(
+            &found,
+            &context.name,
+            is_launch,
+            diagnostics,
+            &context.recorder,
+        );
         self.context.handler.plan(&plan);
         match plan.rejected_by(self.config.decoder, self.config.scaling) {
             Some(reason) => Err(SourceError::Refused(reason)),

@@ -12,8 +12,8 @@ use gstreamer as gst;
 use gstreamer::prelude::*;
 use parking_lot::Mutex;
 
-use super::codec_threads::CodecThreads;
-use super::push_tracer::{WatchGuard, watch};
+use super::diagnostics::SessionDiagnostics;
+use super::push_tracer::{WatchGuard, watch, watch_threads};
 use super::thread_names;
 use crate::plan::{PlanStep, StepKind};
 use jetwatch_platform::VideoUnit;
@@ -23,12 +23,14 @@ use jetwatch_telemetry::{Recorder, Span, Stage};
 const MAX_IN_FLIGHT: usize = 64;
 
 /// Starts timing the elements of `source` that decode and scale, and names their threads; the work of threads until the guards are
-/// dropped. Units of hardware have no such work: their load stands in the sensors of the machine. Where all is done by such
-/// units, no push is traced, which would cost each push of the process a look into GStreamer's table of tracers.
+/// dropped, with that of a launch line's own elements. Units of hardware have no such work: their load stands in the sensors of the
+/// machine. Where they do all, and the source is not a launch line, no push is traced, which would cost each push of the process a look
+/// into GStreamer's table of tracers.
 pub(super) fn attach(
     found: &[(gst::Element, Vec<PlanStep>)],
     source: &str,
-    codec_threads: &Arc<CodecThreads>,
+    is_launch: bool,
+    diagnostics: &SessionDiagnostics,
     recorder: &Recorder,
 ) -> Vec<WatchGuard> {
     let does = |steps: &[PlanStep], kinds: &[StepKind]| {
@@ -42,11 +44,15 @@ pub(super) fn attach(
         steps.any(|step| step.unit == VideoUnit::Cpu)
     };
     let mut guards = Vec::new();
+    if is_launch {
+        let elements = found.iter().map(|(element, _)| element);
+        guards.push(watch_threads(elements, &diagnostics.launch_work));
+    }
     if let Some((decoder, steps)) = all(&[StepKind::Decode]).next_back() {
         let stages = [Stage::VideoDecode, Stage::VideoDecodeStay];
         time_stay((decoder, decoder), stages, source, recorder);
         if steps.iter().all(|step| step.unit == VideoUnit::Cpu) {
-            let (threads, of_codec) = (Arc::clone(codec_threads), recorder.clone());
+            let (threads, of_codec) = (Arc::clone(&diagnostics.codec_threads), recorder.clone());
             guards.extend(watch(
                 decoder,
                 decoder,

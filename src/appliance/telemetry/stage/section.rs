@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use jetwatch_nvtx::LocalRange;
 
-use super::{Recorder, Stage};
+use super::{IN_STAGES, Recorder, Stage};
 use crate::process::thread_cpu_time;
 use crate::timeline::{SourceCategory, stage_event};
 
@@ -45,7 +45,9 @@ impl Section {
     /// The thread leaves for a call outside of the part.
     pub fn pause(&mut self) {
         if let Some(running) = self.running.take() {
-            self.cpu += thread_cpu_time().saturating_sub(running.cpu_before);
+            let cpu = thread_cpu_time().saturating_sub(running.cpu_before);
+            IN_STAGES.set(IN_STAGES.get() + cpu);
+            self.cpu += cpu;
             self.wall += running.started.elapsed();
         }
     }

@@ -75,7 +75,8 @@ impl CaptureMetrics {
             true => share(stage).min(cpu(stage) / source_ms),
             false => share(stage),
         };
-        let has_time = work.map(work_of).iter().sum::<f64>() < BOTTLENECK;
+        let work_sum = work.map(work_of).iter().sum::<f64>();
+        let has_time = work_sum < BOTTLENECK;
         self.sources_have_time = notes.is_disturbed() && has_time;
         let network_cpu = cpu(Stage::Infer) / (run_ms * workers as f64);
         let is_on_cpu = self.gpu_busy.is_none() && !notes.is_on_dla() && !notes.is_scripted();
@@ -102,6 +103,8 @@ impl CaptureMetrics {
                 }
                 // A free machine would show whether images come slowly, or the work on them is slow.
                 Some(stage) if by_work != Some(stage) => None,
+                // A thread that waits for a core between its stages does not wait for images.
+                Some(Stage::Input) if work_sum >= BOTTLENECK * (1.0 - notes.core_wait()) => None,
                 limit => limit,
             }
         } else {

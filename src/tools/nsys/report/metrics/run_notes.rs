@@ -183,6 +183,13 @@ impl RunNotes {
         occupancy.is_some_and(Occupancy::is_disturbed)
     }
 
+    /// Share of the time in which its threads could run that they waited for a core, where other programs took the CPU.
+    pub(super) fn core_wait(&self) -> f64 {
+        let occupancy = self.occupancy.as_ref();
+        let disturbed = occupancy.filter(|found| found.is_disturbed());
+        disturbed.and_then(|it| it.core_wait).unwrap_or_default()
+    }
+
     /// Cores that it needs for all its frames, where other programs took them, and frames were dropped although there is room for
     /// them. `network_cpu` is the CPU time of the network as a share of its threads' time.
     pub(crate) fn cores_needed(&self, network_cpu: f64) -> Option<f64> {
