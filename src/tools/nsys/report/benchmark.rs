@@ -20,7 +20,7 @@ use super::advice::{Finding, advise};
 use super::metrics::{CaptureMetrics, RunNotes, StageNotes};
 use super::run_tables::{MS, elements, run_tables};
 use super::summary::{Load, Outliers, RangeSummary, ReportSummary, Throughput, Workload, outliers};
-use super::table::Table;
+use super::table::{Table, listed};
 use super::{ReportError, Result};
 
 /// A parsed benchmark.
@@ -91,11 +91,8 @@ impl Benchmark {
             // Without the times of single batches (--no-record) the run is all there is.
             None if object.contains_key("run") => {}
             None => {
-                let found: Vec<&str> = object.keys().take(8).map(String::as_str).collect();
-                let found = match found.as_slice() {
-                    [] => "none".to_owned(),
-                    found => found.join(", "),
-                };
+                let found: Vec<&String> = object.keys().take(8).collect();
+                let found = listed(&found);
                 return Err(wrong(format!(
                     "found the keys {found}, expected {} of a benchmark",
                     sets.join(" or ")

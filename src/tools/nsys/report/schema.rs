@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Params, Row};
 
 use super::{ReportError, Result};
 
@@ -168,24 +168,17 @@ impl Export {
             tables: HashMap::new(),
             version: String::new(),
         };
-        let connection = export.connect()?;
-        let fail = |cause| export.database_error(cause);
-        let mut tables: HashMap<String, Vec<String>> = HashMap::new();
-        let mut found = connection
-            .prepare("SELECT t.name, c.name FROM sqlite_master AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table'")
-            .map_err(fail)?;
-        let mut rows = found.query([]).map_err(fail)?;
-        while let Some(row) = rows.next().map_err(fail)? {
-            let columns = tables.entry(row.get(0).map_err(fail)?).or_default();
-            columns.push(row.get(1).map_err(fail)?);
+        let query = "SELECT t.name, c.name FROM sqlite_master AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table'";
+        for (table, column) in export.select(query, [], |row| Ok((row.get(0)?, row.get(1)?)))? {
+            export.tables.entry(table).or_default().push(column);
         }
         // The metadata table of the export was renamed in 2023.
         let metadata_table = ["META_DATA_EXPORT", "EXPORT_META_DATA"]
             .into_iter()
-            .find(|name| tables.contains_key(*name));
+            .find(|name| export.tables.contains_key(*name));
         let metadata = |name: &str| {
             let query = format!("SELECT value FROM {} WHERE name = ?1", metadata_table?);
-            connection.query_row(&query, [name], |row| row.get(0)).ok()
+            export.select(&query, [name], |row| row.get(0)).ok()?.pop()
         };
         let names = ["EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION"];
         let [nsys, schema]: [Option<String>; 2] = names.map(metadata);
@@ -195,7 +188,6 @@ impl Export {
             (None, Some(schema)) => format!("schema {schema}"),
             (None, None) => "nsys before 2022, which names no version".to_owned(),
         };
-        export.tables = tables;
         export.require(&STRINGS)?;
         Ok(export)
     }
@@ -213,6 +205,20 @@ impl Export {
         Ok(connection)
     }
 
+    /// What `read` makes of each row of a query.
+    pub(crate) fn select<T>(
+        &self,
+        query: &str,
+        parameters: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        let broken = |cause| self.database_error(cause);
+        let connection = self.connect()?;
+        let mut statement = connection.prepare(query).map_err(broken)?;
+        let rows = statement.query_map(parameters, read).map_err(broken)?;
+        rows.collect::<rusqlite::Result<_>>().map_err(broken)
+    }
+
     /// The command line of the profiled program, where the metadata of the capture has one that runs jetwatch.
     pub(crate) fn command(&self) -> Option<String> {
         let columns = self.tables.get(CAPTURE_METADATA)?;
@@ -220,11 +226,9 @@ impl Export {
             return None;
         }
         let query = format!("SELECT value FROM {CAPTURE_METADATA} WHERE value LIKE '%--config%'");
-        let connection = self.connect().ok()?;
-        let mut statement = connection.prepare(&query).ok()?;
-        let rows = statement.query_map([], |row| row.get::<_, String>(0));
-        rows.ok()?
-            .find_map(|text| without_output_options(&text.ok()?))
+        let texts = self.select(&query, [], |row| Ok(row.get::<_, String>(0).ok()));
+        let mut texts = texts.ok()?.into_iter().flatten();
+        texts.find_map(|text| without_output_options(&text))
     }
 
     /// Whether the table is there.
@@ -259,10 +263,8 @@ impl Export {
     /// The number of rows of a table, without reading them: its last row's number.
     pub(super) fn row_count(&self, shape: &TableShape) -> Result<u64> {
         let query = format!("SELECT coalesce(max(rowid), 0) FROM {}", shape.name);
-        let connection = self.connect()?;
-        let last = connection.query_row(&query, [], |row| row.get::<_, i64>(0));
-        let last = last.map_err(|cause| self.database_error(cause))?;
-        Ok(last.unsigned_abs())
+        let last = self.select(&query, [], |row| row.get::<_, i64>(0))?;
+        Ok(last.first().map_or(0, |last| last.unsigned_abs()))
     }
 
     /// A query for the required and the optional columns in order, NULL for missing ones, the row's number last.

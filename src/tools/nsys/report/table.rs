@@ -225,6 +225,15 @@ impl Table {
     }
 }
 
+/// Names with commas between them, or that there is none.
+pub(super) fn listed(names: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.as_slice() {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    }
+}
+
 fn csv_line(cells: impl Iterator<Item = String>) -> String {
     let quoted = cells.map(|cell| match cell.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),

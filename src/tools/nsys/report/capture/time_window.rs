@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The analyzed part of a capture: a time window, or an occurrence of a range.
 
-use rusqlite::OptionalExtension;
-
 use super::super::schema::{Export, NVTX};
+use super::super::table::listed;
 use super::super::{ReportError, Result};
 
 /// A part of a capture, in ns from its start. Events that overlap it count completely, as in nsys.
@@ -78,8 +77,6 @@ pub(crate) fn find_range(export: &Export, wanted: &str) -> Result<TimeWindow> {
         is_number.then(|| (name, (number.parse().unwrap_or(i64::MAX) - first).max(0)))
     };
     let meanings = [Some((wanted, 0)), numbered('#', 1), numbered('/', 0)];
-    let broken = |cause| export.database_error(cause);
-    let connection = export.connect()?;
     // Columns that not every version has.
     let column = |name: &'static str| match export.has_column(&NVTX, name) {
         true => name,
@@ -103,31 +100,25 @@ pub(crate) fn find_range(export: &Export, wanted: &str) -> Result<TimeWindow> {
          ORDER BY n.start LIMIT 1 OFFSET ?2"
     );
     for meaning in meanings.into_iter().flatten() {
-        let found = connection.query_row(&query, meaning, |row| {
+        let found = export.select(&query, meaning, |row| {
             let until = row.get::<_, Option<i64>>(1)?.unwrap_or(i64::MAX);
             let from = row.get(0)?;
             Ok(TimeWindow { from, until })
-        });
-        if let Some(found) = found.optional().map_err(broken)? {
-            return Ok(found);
+        })?;
+        if let Some(found) = found.first() {
+            return Ok(*found);
         }
     }
     let name = format!("coalesce({domain} || ':', '') || {text}");
     let query = format!(
         "SELECT {name} || ' (' || count(*) || ')' {from} GROUP BY {name} ORDER BY count(*) DESC LIMIT {MAX_NAMES}"
     );
-    let mut statement = connection.prepare(&query).map_err(broken)?;
-    let names = statement.query_map([], |row| row.get::<_, Option<String>>(0));
-    let names = names.and_then(|rows| rows.collect::<Result<Vec<_>, _>>());
-    let names: Vec<String> = names.map_err(broken)?.into_iter().flatten().collect();
-    let known = match names.is_empty() {
-        true => "none".to_owned(),
-        false => names.join(", "),
-    };
+    let names = export.select(&query, [], |row| row.get::<_, Option<String>>(0))?;
+    let names: Vec<String> = names.into_iter().flatten().collect();
     Err(ReportError::NoRange {
         path: export.source.clone(),
         wanted: wanted.to_owned(),
-        known,
+        known: listed(&names),
     })
 }
 

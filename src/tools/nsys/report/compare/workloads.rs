@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether reports ran the same work, so that their times can be compared.
 
-use std::collections::BTreeSet;
-
 use super::super::summary::{ReportSummary, Workload};
+use super::super::table::listed;
 
 /// Two reports with less than this share of their kernels in common ran different networks.
 const MIN_COMMON_KERNELS: f64 = 0.5;
@@ -93,8 +92,12 @@ fn batches(digests: &[ReportSummary]) -> Option<String> {
 }
 
 fn sources(digests: &[ReportSummary]) -> Option<String> {
-    let names = |digest: &'_ ReportSummary| Some(digest.workload.sources.clone());
-    differing(digests, "sources", names, |names| listed(&names))
+    differing(
+        digests,
+        "sources",
+        |digest| Some(Vec::from_iter(&digest.workload.sources)),
+        |names| listed(&names),
+    )
 }
 
 fn networks(one: &ReportSummary, other: &ReportSummary) -> Option<String> {
@@ -113,14 +116,6 @@ fn configurations(digests: &[ReportSummary]) -> Option<String> {
     let each = groups.iter().map(|(_, titles)| titles.join(", "));
     let each: Vec<String> = each.collect();
     (each.len() > 1).then(|| format!("configurations: not the same in {}", each.join(" and ")))
-}
-
-fn listed(names: &BTreeSet<String>) -> String {
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    match names.as_slice() {
-        [] => "none".to_owned(),
-        names => names.join(", "),
-    }
 }
 
 #[cfg(test)]
