@@ -208,7 +208,7 @@ fn analyze_export(
         let plot = plot.insert(Plot::from_capture(&context));
         if export.has(&SCHEDULING) {
             let events = export.row_count(&SCHEDULING)?;
-            if events <= MAX_PAGE_EVENTS || context.has_read_schedule() {
+            if events <= MAX_PAGE_EVENTS || context.schedule.get().is_some() {
                 plot.add_cores(context.schedule()?);
             } else {
                 missing.push(format!(

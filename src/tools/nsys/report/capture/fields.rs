@@ -19,13 +19,15 @@ pub(in crate::report) struct Fields<'a> {
     pub(in crate::report) row: &'a Row<'a>,
 }
 
-/// Calls `take` with each row of a table, in the order of `order`: a clause of SQL, or empty for that of the file.
+/// Calls `take` with each row of a table, in the order of `order`: a clause of SQL, or empty for that of the file. Fails without the
+/// table or one of its required columns.
 pub(in crate::report) fn for_each_row(
     export: &Export,
     shape: &'static TableShape,
     order: &str,
     mut take: impl FnMut(&Fields<'_>) -> Result<()>,
 ) -> Result<()> {
+    export.require(shape)?;
     let broken = |cause| export.database_error(cause);
     let connection = export.connect()?;
     let query = format!("{} {order}", export.query(shape));

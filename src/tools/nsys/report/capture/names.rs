@@ -156,7 +156,6 @@ pub(super) fn system_names(
 ) -> Result<HashMap<i64, String>> {
     let mut names = HashMap::default();
     if export.has(&THREADS) {
-        export.require(&THREADS)?;
         for_each_row(export, &THREADS, "", |fields| {
             let (name, global) = (texts.find(fields.required(0)?), fields.optional(1)?);
             if let Some((name, global)) = name.zip(global) {

@@ -60,13 +60,11 @@ pub(crate) struct CoreWait {
 }
 
 impl CoreWaits {
-    /// Of the stage that limits the pipeline; without a stage where there is none, or where it is no work of a thread.
-    pub(in crate::report) fn of_limit(context: &AnalysisContext<'_>) -> Self {
+    /// Of the stage that limits the pipeline; `None` where there is none, or where it is no work of a thread.
+    pub(super) fn of_limit(context: &AnalysisContext<'_>) -> Option<Self> {
         let path = &context.critical_path;
         let limit = path.limit().filter(|stage| !stage.is_wait());
-        let Some(stage) = limit.filter(|stage| *stage != Stage::Input) else {
-            return Self::default();
-        };
+        let stage = limit.filter(|stage| *stage != Stage::Input)?;
         let capture = context.capture;
         let mut by_index: HashMap<u16, StageThread> = HashMap::new();
         for range in &capture.ranges {
@@ -82,17 +80,12 @@ impl CoreWaits {
             thread.name = known.title();
             (known.global, thread)
         });
-        Self {
+        Some(Self {
             stage: Some(stage),
             threads: threads.collect(),
             has_calls: capture.has_waits,
             has_states: false,
-        }
-    }
-
-    /// Whether there is a stage to look at.
-    pub(in crate::report) fn is_wanted(&self) -> bool {
-        self.stage.is_some()
+        })
     }
 
     /// Forgets what was added.

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::super::Result;
+use super::super::capture::fields::for_each_row;
 use super::super::schema::{GPU_METRIC_NAMES, GPU_METRICS};
 use super::super::table::Table;
 use super::AnalysisContext;
@@ -43,7 +44,7 @@ impl Values {
 
 /// Calls `take` with the time, the metric and the value of each sample in the window.
 fn for_each_sample(data: &AnalysisContext<'_>, mut take: impl FnMut(i64, Key, i64)) -> Result<()> {
-    data.rows(&GPU_METRICS, "", |fields| {
+    for_each_row(data.export, &GPU_METRICS, "", |fields| {
         let at = fields.required(0)?;
         if data.window.overlaps(at, at) {
             let (kind, metric) = (fields.required(1)?, fields.required(2)?);
@@ -56,7 +57,7 @@ fn for_each_sample(data: &AnalysisContext<'_>, mut take: impl FnMut(i64, Key, i6
 /// Name of a metric by its type and number.
 fn names(data: &AnalysisContext<'_>) -> Result<impl Fn(&Key) -> String> {
     let mut names: HashMap<(i64, i64), String> = HashMap::new();
-    data.rows(&GPU_METRIC_NAMES, "", |fields| {
+    for_each_row(data.export, &GPU_METRIC_NAMES, "", |fields| {
         let text = String::from_utf8_lossy(fields.text(2)?).into_owned();
         names.insert((fields.required(0)?, fields.required(1)?), text);
         Ok(())

@@ -13,8 +13,7 @@ use std::collections::HashMap;
 
 use super::Result;
 use super::capture::Thread;
-use super::capture::fields::{Fields, for_each_row};
-use super::schema::{SCHEDULING, TableShape};
+use super::schema::SCHEDULING;
 use super::tables::AnalysisContext;
 
 pub(super) use core_waits::{CoreWait, CoreWaits};
@@ -30,10 +29,9 @@ impl AnalysisContext<'_> {
         if !export.has(&SCHEDULING) || !has_reasons || export.row_count(&SCHEDULING)? > max {
             return Ok(None);
         }
-        let waits = CoreWaits::of_limit(self);
-        if !waits.is_wanted() {
+        let Some(waits) = CoreWaits::of_limit(self) else {
             return Ok(None);
-        }
+        };
         self.core_waits.replace(waits);
         let schedule = self.schedule()?;
         let (cores, idle) = schedule.idle();
@@ -46,22 +44,6 @@ impl AnalysisContext<'_> {
             let _ = self.schedule.set(Schedule::read(self)?);
         }
         Ok(self.schedule.get_or_init(Schedule::default))
-    }
-
-    /// Whether the scheduling is read already, so that it costs nothing more.
-    pub(super) fn has_read_schedule(&self) -> bool {
-        self.schedule.get().is_some()
-    }
-
-    /// Calls `take` with each row of a table, in the order of `order`: a clause of SQL, or empty for that of the file.
-    fn rows(
-        &self,
-        shape: &'static TableShape,
-        order: &str,
-        take: impl FnMut(&Fields<'_>) -> Result<()>,
-    ) -> Result<()> {
-        self.export.require(shape)?;
-        for_each_row(self.export, shape, order, take)
     }
 
     /// The text of an id; `unknown` for a missing one.

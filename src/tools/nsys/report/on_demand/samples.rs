@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::super::Result;
+use super::super::capture::fields::for_each_row;
 use super::super::interner::{Interner, position_or_push};
 use super::super::schema::{SAMPLE_FRAMES, SAMPLES};
 use super::super::table::Table;
@@ -55,7 +56,7 @@ pub(in crate::report) fn functions(data: &AnalysisContext<'_>) -> Result<Table> 
         sample: i64::MIN,
         ..Stack::default()
     };
-    data.rows(&SAMPLE_FRAMES, "", |fields| {
+    for_each_row(data.export, &SAMPLE_FRAMES, "", |fields| {
         let sample = fields.required(0)?;
         if sample != stack.sample {
             stack.count(&mut counts);
@@ -141,7 +142,7 @@ impl Samples {
         let mut last: Vec<i64> = Vec::new();
         let mut ids: Vec<(i64, u32)> = Vec::new();
         let mut intervals: Vec<i64> = Vec::new();
-        data.rows(&SAMPLES, "", |fields| {
+        for_each_row(data.export, &SAMPLES, "", |fields| {
             let (id, start) = (fields.required(0)?, fields.required(1)?);
             let Some(global) = fields.optional(2)? else {
                 return Ok(());

@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use super::super::Result;
 use super::super::blocks::{Block, least, push_block};
 use super::super::capture::TimeWindow;
+use super::super::capture::fields::for_each_row;
 use super::super::interner::Interner;
 use super::super::schema::SCHEDULING;
 use super::super::summary_stats::share_of;
@@ -83,7 +84,7 @@ impl Schedule {
         };
         reader.waits.clear();
         let mut is_ordered = true;
-        data.rows(&SCHEDULING, order, |fields| {
+        for_each_row(data.export, &SCHEDULING, order, |fields| {
             let (at, core) = (fields.required(0)?, fields.required(1)?);
             let begins = fields.required(2)? != 0;
             let Some(global) = fields.optional(3)? else {
