@@ -21,7 +21,7 @@ pub(super) struct Layers {
     mean_ms: f64,
     layers: Vec<Layer>,
     #[serde(default)]
-    meta: Meta,
+    meta: Value,
 }
 
 #[derive(Debug, Deserialize)]
@@ -36,19 +36,6 @@ struct Layer {
     runs: u64,
     mean_ms: f64,
     share: f64,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Meta {
-    config_hash: Option<String>,
-    versions: Versions,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Versions {
-    detector: Option<String>,
 }
 
 impl Layers {
@@ -67,9 +54,13 @@ impl Layers {
         })
     }
 
+    fn detector(&self) -> Option<&str> {
+        self.meta["versions"]["detector"].as_str()
+    }
+
     /// What the layers ran on.
     pub(super) fn version(&self) -> String {
-        match &self.meta.versions.detector {
+        match self.detector() {
             Some(detector) => format!("layers.json, {detector}"),
             None => "layers.json".to_owned(),
         }
@@ -116,6 +107,8 @@ impl Layers {
     /// device it ran on.
     pub(super) fn summary(self, title: &str) -> ReportSummary {
         let version = self.version();
+        let mut workload = Workload::default();
+        workload.add_notes(&self.meta);
         let ranges = self.layers.into_iter().map(|layer| {
             let mean = layer.mean_ms * MS;
             RangeSummary {
@@ -132,10 +125,7 @@ impl Layers {
             title: title.to_owned(),
             version,
             ranges: ranges.collect(),
-            workload: Workload {
-                config: self.meta.config_hash,
-                ..Workload::default()
-            },
+            workload,
             ..ReportSummary::default()
         }
     }
@@ -147,7 +137,7 @@ pub fn layers_summary(document: &Value) -> String {
     let Ok(found) = Layers::deserialize(document) else {
         return String::new();
     };
-    let detector = found.meta.versions.detector.iter();
+    let detector = found.detector().into_iter();
     let mut lines: Vec<String> = detector.map(|it| format!("Detector:  {it}")).collect();
     let (count, ms, runs) = (found.layers.len(), found.mean_ms, found.runs);
     let layers = format!("{count}, {ms:.3} ms for one frame, mean of {runs} runs");
