@@ -90,16 +90,6 @@ impl StageLimit {
     }
 }
 
-/// The rule about a stage at its limit.
-const fn limit(
-    name: &'static str,
-    stage: StageLimit,
-    advice: &'static str,
-    keys: &'static str,
-) -> Rule {
-    rule(name, &[], advice, keys, Cause::Limit(stage))
-}
-
 /// The share of the detectors' time in waits for frames.
 fn share_of_waits(metrics: &CaptureMetrics) -> String {
     percent(metrics.shares[Stage::Batch as usize])
@@ -113,7 +103,9 @@ fn waits_for_frames(metrics: &CaptureMetrics) -> String {
 /// Rules whose cause is that a stage is at its limit.
 #[rustfmt::skip]
 pub(super) const LIMITS: &[Rule] = &[
-    limit("waits_for_sources", StageLimit {
+    rule("waits_for_sources", &[],
+        "no stage is too slow: add sources, raise their frame rate, or use a better model", "sources sources[].max_fps detector.model",
+        Cause::Limit(StageLimit {
             // What is lost is the limit then, or that the cores are full.
             applies: |metrics| metrics.input != InputKind::File && !losses::limits(metrics) && metrics.run.lost_sources().is_empty() && !metrics.run.drops_frames() && metrics.run.late() == 0 && full_cpu(metrics).is_none(),
             more: Some(|metrics| {
@@ -124,45 +116,44 @@ pub(super) const LIMITS: &[Rule] = &[
                 all.collect::<Vec<String>>().join("; ")
             }),
             ..StageLimit::new(Stage::Input, "batcher waits for sources: the detectors could take more")
-        },
-        "no stage is too slow: add sources, raise their frame rate, or use a better model",
-        "sources sources[].max_fps detector.model"),
-    limit("reading_limit", StageLimit {
+        })),
+    rule("reading_limit", &[],
+        "read from a faster disk, or make the elements of a launch line faster", "sources[].uri",
+        Cause::Limit(StageLimit {
             applies: |metrics| metrics.input == InputKind::File,
             ..StageLimit::new(Stage::Input, "reading the files is the limit: the elements before the decoder bring no more images")
-        },
-        "read from a faster disk, or make the elements of a launch line faster",
-        "sources[].uri"),
-    limit("video_decode_limit", StageLimit {
+        })),
+    rule("video_decode_limit", &[],
+        "decode in hardware (decoder: hardware) where the machine can, give the decoder more threads, let the camera send fewer or smaller images, or make the filters of a launch line faster; max_fps and interval do not help, since every image is decoded", "sources[].decoder sources[].decoder_threads sources[].uri",
+        Cause::Limit(StageLimit {
             applies: |metrics| !metrics.decodes_in_hardware,
             ..StageLimit::new(Stage::VideoDecode, "decoding is the limit: a source has no more images")
-        },
-        "decode in hardware (decoder: hardware) where the machine can, give the decoder more threads, let the camera send fewer or smaller images, or make the filters of a launch line faster; max_fps and interval do not help, since every image is decoded",
-        "sources[].decoder sources[].decoder_threads sources[].uri"),
-    limit("hardware_decode_limit", StageLimit {
+        })),
+    rule("hardware_decode_limit", &[],
+        "let the cameras send fewer or smaller images, or decode some of them on the CPU (decoder: software)", "sources[].decoder sources[].uri",
+        Cause::Limit(StageLimit {
             applies: |metrics| metrics.decodes_in_hardware,
             unit: Some(("NVDEC", |units| units.nvdec)),
             ..StageLimit::new(Stage::VideoDecode, "the video decoder of the machine is the limit")
-        },
-        "let the cameras send fewer or smaller images, or decode some of them on the CPU (decoder: software)",
-        "sources[].decoder sources[].uri"),
-    limit("scale_limit", StageLimit {
+        })),
+    rule("scale_limit", &[],
+        "scale on the VIC (scaling: vic) where the machine has one, limit the frame rate (max_fps) or skip frames (interval), both before scaling, or let the camera send smaller images", "sources[].scaling sources[].max_fps sources[].interval sources[].uri",
+        Cause::Limit(StageLimit {
             unit: Some(("the VIC", |units| units.vic)),
             ..StageLimit::new(Stage::Scale, "scaling is the limit: images take long from the decoder's size to the network's")
-        },
-        "scale on the VIC (scaling: vic) where the machine has one, limit the frame rate (max_fps) or skip frames (interval), both before scaling, or let the camera send smaller images",
-        "sources[].scaling sources[].max_fps sources[].interval sources[].uri"),
-    limit("sources_limit", StageLimit {
+        })),
+    rule("sources_limit", &[],
+        "make the images smaller at the camera, or add threads by splitting the sources", "sources[].uri sources[].max_fps",
+        Cause::Limit(StageLimit {
             more: Some(|metrics| format!("the detectors waited for frames {} of theirs", share_of_waits(metrics))),
             ..StageLimit::new(Stage::Source, "receiving images is the limit: copying them out of the decoder, or drawing synthetic ones")
-        },
-        "make the images smaller at the camera, or add threads by splitting the sources",
-        "sources[].uri sources[].max_fps"),
-    limit("batch_wait_limit", StageLimit::new(Stage::Batch, "the wait for full batches is the limit: frames that are there wait for others"),
-        "shorten the wait, or make batches no larger than the number of sources",
-        "detector.batch_timeout_ms detector.batch_size"),
-    limit("secondary_limit", StageLimit::new(Stage::Secondary, "secondary networks are the limit: crops wait for them, or are dropped"),
-        SECONDARY_ADVICE, SECONDARY_KEYS),
+        })),
+    rule("batch_wait_limit", &[],
+        "shorten the wait, or make batches no larger than the number of sources", "detector.batch_timeout_ms detector.batch_size",
+        Cause::Limit(StageLimit::new(Stage::Batch, "the wait for full batches is the limit: frames that are there wait for others"))),
+    rule("secondary_limit", &[],
+        SECONDARY_ADVICE, SECONDARY_KEYS,
+        Cause::Limit(StageLimit::new(Stage::Secondary, "secondary networks are the limit: crops wait for them, or are dropped"))),
 ];
 
 /// The stage that limits the pipeline where no rule says why.
