@@ -29,7 +29,10 @@ pub(crate) fn document(stats: &TraceStats, meta: Value) -> Value {
     for run in &stats.levels {
         let prefix = format!("{ROOT}/{}", run.level.name());
         levels.insert(run.level.name().to_owned(), level(run, timed));
-        let described = describe_batches(run.without_warmup(), timed);
+        // The union of the trees of all batches; the statistics of a number are over the batches that have it.
+        let batches = run.without_warmup().iter();
+        let trees: Vec<Value> = batches.map(|it| nested(it, timed).into()).collect();
+        let described = describe(&trees.iter().collect::<Vec<_>>());
         means.insert(prefix.clone(), means_of(&described));
         statistics.insert(prefix.clone(), described);
         totals.insert(prefix.clone(), run.batches.len().into());
@@ -140,13 +143,6 @@ fn leaf(times: &Times, timed: bool) -> Map<String, Value> {
     }
     let pairs = pairs.into_iter();
     pairs.map(|(key, value)| (key.to_owned(), value)).collect()
-}
-
-/// The union of the trees of all batches; the statistics of a number are over the batches that have it.
-fn describe_batches(batches: &[Batch], timed: bool) -> Value {
-    let nested = batches.iter().map(|batch| nested(batch, timed).into());
-    let trees: Vec<Value> = nested.collect();
-    describe(&trees.iter().collect::<Vec<_>>())
 }
 
 fn describe(trees: &[&Value]) -> Value {

@@ -106,23 +106,21 @@ impl Point {
 fn wait(started: &mut [(PathBuf, Child)], stop: &StopToken) -> anyhow::Result<()> {
     let mut is_ending = false;
     loop {
-        let (mut running, mut failed) = (0, false);
+        let (mut running, mut failed) = (Vec::new(), false);
         for (_, child) in started.iter_mut() {
             match child.try_wait()? {
-                None => running += 1,
+                None => running.push(Pid::from_child(child)),
                 Some(status) => failed |= !status.success(),
             }
         }
-        if running == 0 {
+        if running.is_empty() {
             return Ok(());
         }
         if (failed || stop.is_stopped()) && !is_ending {
             is_ending = true;
-            for (_, child) in started.iter_mut() {
-                if child.try_wait()?.is_none() {
-                    // An error: it has ended in the meantime.
-                    let _ = kill_process(Pid::from_child(child), Signal::TERM);
-                }
+            for process in running {
+                // An error: it has ended in the meantime.
+                let _ = kill_process(process, Signal::TERM);
             }
         }
         // A stop in the meantime is handled in the next iteration.
