@@ -82,6 +82,20 @@ fn a_section_counts_only_time_inside() {
 }
 
 #[test]
+fn earlier_work_is_a_part_of_a_range_and_not_of_its_thread() {
+    let (recorder, before) = (Recorder::default(), thread_stage_cpu_time());
+    let mut range = recorder.range(Stage::Source, 1);
+    range.add_work(Duration::from_millis(5));
+    drop(range);
+    let own = (thread_stage_cpu_time() - before).as_secs_f64() * 1e3;
+    let summary = recorder.summary();
+    let source = summary.stage(Stage::Source);
+    assert!(source.total_ms >= 5.0, "{source:?}");
+    let cpu = source.cpu_ms.expect("it is known");
+    assert!((cpu - own - 5.0).abs() < 1e-6, "{cpu}, {own}");
+}
+
+#[test]
 fn trace_keeps_ranges_of_completed_batches() {
     let trace = Trace::default();
     let recorder = Recorder::with_trace(Some(trace.clone()));
