@@ -60,7 +60,8 @@ impl Host {
                 command.args(&words[1..]).arg(script).process_group(0);
             }
             Some(host) => {
-                command = Command::new(self.ssh_program());
+                let program = Some(self.ssh.as_str()).filter(|program| !program.is_empty());
+                command = Command::new(program.unwrap_or("ssh"));
                 command.arg("-T");
                 for option in &self.ssh_options {
                     if !option.starts_with('-') {
@@ -78,14 +79,6 @@ impl Host {
         command.stdin(Stdio::piped());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
-    }
-
-    /// The local program for the connection.
-    pub(super) fn ssh_program(&self) -> &str {
-        match self.ssh.as_str() {
-            "" => "ssh",
-            program => program,
-        }
     }
 }
 

@@ -177,17 +177,12 @@ impl Benchmark {
             .build()
     }
 
-    /// Program that wrote it, and what its numbers are.
-    pub(super) fn version(&self) -> String {
-        match self.processes {
-            Some(processes) => format!("benchmark_mean.json, means of {processes} processes"),
-            None => "benchmark.json".to_owned(),
-        }
-    }
-
     /// Summary for comparisons.
     pub(super) fn summary(self, title: &str) -> ReportSummary {
-        let version = self.version();
+        let version = match self.processes {
+            Some(processes) => format!("benchmark_mean.json, means of {processes} processes"),
+            None => "benchmark.json".to_owned(),
+        };
         let ranges = self.ranges.into_iter().map(|timed| {
             let cpu_ns = timed.cpu.mean.unwrap_or(0.0) * MS;
             let count = timed.cpu.count.map(|count| count as u64);

@@ -72,19 +72,13 @@ impl Series {
         Ok(Some(series))
     }
 
-    /// What the series is, for the heading.
-    pub(super) fn version(&self) -> String {
-        let kind = format!("{} of jetwatch bench", self.kind);
-        match &self.machine {
-            Some(machine) => format!("{kind}, {machine}"),
-            None => kind,
-        }
-    }
-
+    /// Title, what was run, and where.
     pub(super) fn summary(&self, title: &str) -> ReportSummary {
+        let place = self.machine.iter().map(|name| format!(", {name}"));
+        let place: String = place.collect();
         ReportSummary {
             title: title.to_owned(),
-            version: self.version(),
+            version: format!("{} of jetwatch bench{place}", self.kind),
             ..ReportSummary::default()
         }
     }
