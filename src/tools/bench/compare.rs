@@ -95,14 +95,9 @@ impl Comparison {
 
     /// The result in a sentence.
     pub(crate) fn describe(&self, first: &str, second: &str) -> String {
-        let Statistics {
-            median,
-            min,
-            max,
-            percentile_16,
-            percentile_84,
-            ..
-        } = self.statistics;
+        let found = &self.statistics;
+        let (median, min, max) = (found.median, found.min, found.max);
+        let (from, to) = (found.percentile_16, found.percentile_84);
         let pairs = self.ratios.len();
         let verdict = if pairs < 3 {
             "too few pairs for a result; use --repeat 5 or more"
@@ -114,7 +109,7 @@ impl Comparison {
             "the first is faster"
         };
         format!(
-            "{second} runs at {median:.3} times the speed of {first} (median of {pairs} pairs; 16th to 84th percentile {percentile_16:.3} to {percentile_84:.3}, all {min:.3} to {max:.3}): {verdict}"
+            "{second} runs at {median:.3} times the speed of {first} (median of {pairs} pairs; 16th to 84th percentile {from:.3} to {to:.3}, all {min:.3} to {max:.3}): {verdict}"
         )
     }
 }

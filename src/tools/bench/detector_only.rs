@@ -42,7 +42,9 @@ pub struct DetectorAlone {
 
 /// Limits of a run; it ends with the first one that is reached.
 pub(crate) struct RunLimit {
-    pub(super) frames: AtomicU64,
+    frames: u64,
+    /// Frames of these that are left.
+    pub(super) left: AtomicU64,
     until: Option<Duration>,
     pub(super) stop: StopToken,
 }
@@ -50,8 +52,10 @@ pub(crate) struct RunLimit {
 impl RunLimit {
     /// At most `frames` frames, for at most `duration`, until `stop`.
     pub(crate) fn new(frames: Option<u64>, duration: Option<Duration>, stop: StopToken) -> Self {
+        let frames = frames.unwrap_or(u64::MAX);
         Self {
-            frames: AtomicU64::new(frames.unwrap_or(u64::MAX)),
+            frames,
+            left: AtomicU64::new(frames),
             until: duration,
             stop,
         }
@@ -65,8 +69,13 @@ impl RunLimit {
         let most = max as u64;
         let take = |left: u64| Some(left.saturating_sub(most));
         let (set, read) = (Ordering::AcqRel, Ordering::Acquire);
-        let before = self.frames.fetch_update(set, read, take);
+        let before = self.left.fetch_update(set, read, take);
         before.unwrap_or_default().min(most) as usize
+    }
+
+    /// Frames that were taken.
+    pub(super) fn taken(&self) -> u64 {
+        self.frames - self.left.load(Ordering::Acquire)
     }
 
     pub(super) fn is_over(&self, started: Instant) -> bool {
@@ -140,15 +149,14 @@ impl<'a> Detectors<'a> {
     pub(super) fn run(&self, limits: Vec<RunLimit>, recorder: &Recorder) -> Result<Measured> {
         let workers = self.config.detector.workers;
         let size = self.config.detector.batch_size.min(self.frames.len());
-        let done = Arc::new(AtomicU64::new(0));
-        let (count, limits) = (limits.len(), Arc::new(limits));
+        let limits = Arc::new(limits);
         // Workers and this thread: at both ends of each limit.
         let barrier = Arc::new(Barrier::new(workers + 1));
         let mut threads = Vec::new();
         for index in 0..workers {
             let (prepared, frames) = (Arc::clone(&self.prepared), Arc::clone(&self.frames));
             let (limits, barrier) = (Arc::clone(&limits), Arc::clone(&barrier));
-            let (done, recorder) = (Arc::clone(&done), recorder.clone());
+            let recorder = recorder.clone();
             threads.push(spawn(&format!("detect-{index}"), move || {
                 let mut detector = prepared.create(index);
                 let mut results = Vec::new();
@@ -167,7 +175,6 @@ impl<'a> Detectors<'a> {
                             detector = Err(error);
                         }
                         drop(whole);
-                        done.fetch_add(count as u64, Ordering::AcqRel);
                         at += count;
                     }
                     barrier.wait();
@@ -178,14 +185,13 @@ impl<'a> Detectors<'a> {
             })?);
         }
         let mut measured = None;
-        for _ in 0..count {
+        for limit in limits.iter() {
             recorder.reset();
-            done.store(0, Ordering::Release);
             let (started, cpu) = (Instant::now(), process_usage().cpu);
             barrier.wait();
             barrier.wait();
             measured = Some(Measured {
-                frames: done.load(Ordering::Acquire),
+                frames: limit.taken(),
                 time: started.elapsed(),
                 cpu: process_usage().cpu.saturating_sub(cpu),
             });

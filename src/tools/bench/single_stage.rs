@@ -4,7 +4,7 @@
 //! Called by `jetwatch bench --only`. Every range goes to a trace, as in a whole pipeline.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
 use jetwatch_config::{Config, SourceConfig, SourceUri};
@@ -95,7 +95,6 @@ fn static_source(source: &SourceConfig, prepared: &DetectorFactory) -> Result<So
 struct FrameCounter {
     limit: Arc<RunLimit>,
     started: Instant,
-    done: Arc<AtomicU64>,
 }
 
 impl FrameHandler for FrameCounter {
@@ -103,8 +102,7 @@ impl FrameHandler for FrameCounter {
         if self.limit.reserve(1, self.started) == 0 {
             return Flow::Stop;
         }
-        self.done.fetch_add(1, Ordering::AcqRel);
-        if self.limit.frames.load(Ordering::Acquire) > 0 {
+        if self.limit.left.load(Ordering::Acquire) > 0 {
             return Flow::Continue;
         }
         self.limit.stop.stop();
@@ -121,13 +119,11 @@ fn bench_sources(
     let started = Instant::now();
     let stop = budget.stop.clone();
     let budget = Arc::new(budget);
-    let done = Arc::new(AtomicU64::new(0));
     let mut handles = Vec::new();
     for (index, source) in (0_u16..).zip(sources) {
         let handler = FrameCounter {
             limit: Arc::clone(&budget),
             started,
-            done: Arc::clone(&done),
         };
         let context = SourceContext {
             id: SourceId(index),
@@ -156,7 +152,7 @@ fn bench_sources(
     let ended = handles.into_iter().map(source::SourceHandle::join);
     let ended: Vec<_> = ended.collect();
     ended.into_iter().collect::<Result<Vec<()>, _>>()?;
-    Ok(done.load(Ordering::Acquire))
+    Ok(budget.taken())
 }
 
 /// The detections on the preloaded frames.
@@ -211,7 +207,7 @@ impl DetectedFrames {
 
     fn track(&self, config: &Config, budget: &RunLimit, recorder: &Recorder) -> u64 {
         let (mut tracker, mut lifecycle) = self.tracker(config);
-        let (mut events, started, mut done) = (Vec::new(), Instant::now(), 0);
+        let (mut events, started) = (Vec::new(), Instant::now());
         for (meta, detections) in self.repeat_forever() {
             if budget.reserve(1, started) == 0 {
                 break;
@@ -220,9 +216,8 @@ impl DetectedFrames {
             let _range = recorder.range_with_payload(Stage::Track, 1, meta.seq);
             events.clear();
             lifecycle.step(&meta, tracker.update(detections), &mut events);
-            done += 1;
         }
-        done
+        budget.taken()
     }
 
     fn publish(&self, config: &Config, budget: &RunLimit, recorder: &Recorder) -> Result<u64> {
@@ -232,7 +227,7 @@ impl DetectedFrames {
         let mut sinks = start_sinks(config, &self.classes, broker.as_ref(), &heartbeats)?;
         let output = self.track_output(config);
         let source = &config.sources[0].name;
-        let (started, mut done) = (Instant::now(), 0);
+        let started = Instant::now();
         for (meta, events, tracks) in output.iter().cycle() {
             if budget.reserve(1, started) == 0 {
                 break;
@@ -262,7 +257,6 @@ impl DetectedFrames {
                     });
                 }
             }
-            done += 1;
         }
         for sink in sinks {
             sink.close(SINK_CLOSE_TIMEOUT);
@@ -270,7 +264,7 @@ impl DetectedFrames {
         if let Some(broker) = broker {
             broker.stop();
         }
-        Ok(done)
+        Ok(budget.taken())
     }
 
     /// Track events and visible tracks of the frames, forwards and backwards once.
