@@ -110,6 +110,12 @@ ${web.map((line) => `  ${line}\n`).join("")}` });
       await page.waitForFunction(() => document.querySelector(".look .problem")?.textContent.length > 20, LIMIT);
       assert.deepEqual(await page.evaluate(() => ["address", "user", "password"].map((name) => document.querySelector(`input[name=${name}]`).value)),
         [`rtsp://127.0.0.1:${server.port}/video`, USER, "wrong!"]);
+      // As it is typed without a code for its signs.
+      await page.$eval("input[name=address]", (input, port) => { input.value = `rtsp://root:100%s@re@127.0.0.1:${port}/video`; }, server.port);
+      await press(page, "Test as a stream");
+      assert.deepEqual(await page.evaluate(() => ["address", "user", "password"].map((name) => document.querySelector(`input[name=${name}]`).value)),
+        [`rtsp://127.0.0.1:${server.port}/video`, "root", "100%s@re"]);
+      await page.waitForFunction(() => document.querySelector(".look:not([hidden]) .problem")?.textContent.length > 20, LIMIT);
       await page.$eval("input[name=address]", (input) => { input.value = "file:///etc/passwd"; });
       await press(page, "Test as a stream");
       await page.waitForFunction(() => /cameras of the network/.test(document.querySelector("#notice")?.textContent), LIMIT);

@@ -18,6 +18,15 @@ const field = (name, label, attributes = {}) => {
 
 const seconds = (value) => (value === null || value === undefined ? "–" : asUnit(value, "second", 1));
 
+/** A part of an address as it is meant: a percent sign that begins no code stands for itself. */
+const decoded = (part) => {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+};
+
 /** A name for a source, as the daemon accepts it and no source has it. */
 function nameFor(parts) {
   const plain = parts.find((part) => part) || "camera";
@@ -107,10 +116,10 @@ export function show(main) {
   /** Of a camera that was found, `motion` is where it reports it, or null. */
   function test(uri, names, motion) {
     // What is typed into an address belongs into the fields: the address is written into the configuration.
-    const typed = /^([a-z]+:\/\/)([^/@]*)@(.*)$/i.exec(uri);
+    const typed = /^([a-z]+:\/\/)([^/]*)@(.*)$/i.exec(uri);
     if (typed) {
       const [name, ...rest] = typed[2].split(":");
-      [user.value, password.value] = [decodeURIComponent(name), decodeURIComponent(rest.join(":"))];
+      [user.value, password.value] = [decoded(name), decoded(rest.join(":"))];
       uri = typed[1] + typed[3];
       if (address.value.includes("@")) address.value = uri;
     }
