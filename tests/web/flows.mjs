@@ -266,21 +266,38 @@ try {
     await page.keyboard.press("End");
     await page.keyboard.type("1");
     await page.waitForFunction(() => /name: "\w+1"/.test(document.querySelector("pre")?.textContent), LIMIT);
-    const checks = [];
-    page.on("response", (response) => response.request().method() === "POST" && /rules$/.test(response.url()) && checks.push(response.status()));
-    // The result of the reload comes before the answer to the request that has caused it.
+    // The result of the reload comes before the answer to the request that has caused it, as does what is read after it.
     await page.evaluate(() => {
       const { fetch } = window;
+      window.checks = 0;
+      let isHeld = true;
       window.fetch = async (path, options) => {
+        const [isSaving, isLater] = [isHeld && options?.method === "PUT", !isHeld];
         const answer = await fetch(path, options);
-        while (options?.method === "PUT" && document.querySelector(".result").textContent !== "Saved and in effect.") await new Promise((done) => setTimeout(done, 10));
+        while (isSaving && document.querySelector(".result").textContent !== "Saved and in effect.") await new Promise((done) => setTimeout(done, 10));
+        if (isSaving) {
+          await (await fetch(path)).json();
+          isHeld = false;
+        }
+        // What follows an answer is done before the next task.
+        if (isLater && options?.method === "POST") setTimeout(() => { window.checks += 1; }, 0);
         return answer;
       };
     });
-    await page.evaluate(() => [...document.querySelectorAll("button")].find((button) => button.textContent === "Save and reload").click());
-    await page.waitForFunction(() => document.querySelector(".result")?.textContent === "Saved and in effect.", LIMIT);
-    await page.waitForResponse((response) => response.request().method() === "POST" && /rules$/.test(response.url()), LIMIT).catch(() => {});
+    await press(page, "Save and reload");
+    await page.waitForFunction(() => window.checks > 0, LIMIT);
     assert.equal(await page.$eval(".result", (node) => node.textContent), "Saved and in effect.");
+    assert.equal(await page.$eval(".side button.primary", (save) => save.disabled), true);
+    // What was taken back is in the file already.
+    await focus(page, ".shapes input");
+    await page.keyboard.press("End");
+    await page.keyboard.type("1");
+    await page.keyboard.press("Backspace");
+    await page.waitForFunction(() => document.querySelector(".result").textContent === "" && !document.querySelector(".side button.primary").disabled, LIMIT);
+    await press(page, "Save and reload");
+    await page.waitForFunction(() => document.querySelector(".result").textContent === "Saved and in effect." && document.querySelector(".side button.primary").disabled, LIMIT);
+    await page.evaluate(() => { location.hash = "live"; });
+    await page.waitForSelector(".tile", LIMIT);
     assert.equal(asked.length, 2);
     await page.browserContext().close();
   });

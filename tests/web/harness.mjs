@@ -74,9 +74,9 @@ export async function shoot(page, name) {
 /** The button with this text. */
 export const press = (page, label) => page.evaluate((text) => [...document.querySelectorAll("button")].find((button) => button.textContent === text).click(), label);
 
-/** In one step of the page: a list that is made again in between would leave a handle to what is gone. */
-export const click = (page, selector) => page.$eval(selector, (node) => node.click());
-export const focus = (page, selector) => page.$eval(selector, (node) => node.focus());
+/** In one step of the page, which `$eval` is not: a list that is made again in between would leave a handle to what is gone. */
+export const click = (page, selector) => page.evaluate((wanted) => document.querySelector(wanted).click(), selector);
+export const focus = (page, selector) => page.evaluate((wanted) => document.querySelector(wanted).focus(), selector);
 
 /** Ends the browser, and tells what came of the flows. */
 export async function finish() {

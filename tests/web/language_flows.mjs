@@ -56,7 +56,7 @@ function literalsOf(source) {
 }
 
 /** Names of keys of the keyboard and of the protocol, a reason that is compared, and what is the same in each language. */
-const NO_TEXT = /^(Arrow\w+|Page(Up|Down)|Home|End|Enter|Escape|Delete|Backspace|INPUT|SELECT|Retry-After|X-Codecs|Content-Type|[KMGT]iB|jetwatch( page)?|taken out by a change of the configuration)$/;
+const NO_TEXT = /^(Arrow\w+|Page(Up|Down)|Home|End|Enter|Escape|Delete|Backspace|INPUT|SELECT|Retry-After|Date|X-Codecs|Content-Type|[KMGT]iB|jetwatch( page)?|taken out by a change of the configuration)$/;
 /** Attributes that no user reads. */
 const ATTRIBUTE = /(class|viewBox|preserveAspectRatio|autocomplete|rel|points|d|font)(: |="| = )$|querySelector(All)?\($|closest\($|matches\($|matchMedia\($|(strokeStyle|fillStyle|font) = $|new Error\($|\barrow\(.*, $/;
 

@@ -43,6 +43,28 @@ export async function troubleFlows() {
       await reloaded;
     }, { onlyChromium: "the answer to a question before a reload needs its protocol" });
 
+    await flow("nothing is drawn nor saved before the rules are there, which are read again after a failure", async () => {
+      const page = await open(box.origin);
+      await page.evaluateOnNewDocument(() => {
+        const { fetch } = window;
+        window.fetch = (path, options) => (window.isSlow !== false && options?.method === "GET" && /rules$/.test(path) ? new Promise((_, failed) => { window.fail = failed; }) : fetch(path, options));
+      });
+      await page.goto(`${box.origin}/#zones/gate`);
+      await page.reload();
+      await page.waitForFunction(() => window.fail && document.querySelector(".drawing"), LIMIT);
+      const enabled = () => page.$$eval(".zones button", (buttons) => buttons.filter((button) => !button.hidden && !button.disabled).map((button) => button.textContent));
+      assert.deepEqual(await enabled(), ["Copy YAML"]);
+      await page.evaluate(() => {
+        window.isSlow = false;
+        window.fail(new TypeError("lost"));
+      });
+      await page.waitForFunction(() => document.querySelector("#notice").textContent !== "", LIMIT);
+      await page.evaluate(async () => (await import("./store.js")).connect());
+      await page.waitForFunction(() => document.querySelectorAll(".shape").length === 2, LIMIT);
+      assert.ok((await enabled()).includes("Draw a zone"));
+      await page.browserContext().close();
+    });
+
     await flow("rules that are changed in another tab are shown, or not replaced without a question", async () => {
       const page = await open(box.origin, { hash: "#zones/gate" });
       const other = await page.browserContext().newPage();
@@ -191,6 +213,36 @@ ${web.map((line) => `  ${line}\n`).join("")}`;
       await page.waitForSelector(".login input[name=user]", LIMIT);
       await logIn(page, "otto");
       await page.waitForFunction((wanted) => location.hash === wanted && document.querySelector("dialog.viewer")?.open, LIMIT, hash);
+      await page.browserContext().close();
+    });
+
+    await flow("what is drawn when a session ends is there after the next log-in, and is given up by a log-out after a question", async () => {
+      const page = await open(first.origin, { hash: "#zones/camera" });
+      await logIn(page, "otto");
+      await page.waitForFunction(() => document.querySelector("pre")?.textContent === "# none", LIMIT);
+      await draw(page, triangle(0.1));
+      const other = await page.browserContext().newPage();
+      await other.goto(first.origin);
+      await other.waitForSelector("#logout", LIMIT);
+      await press(other, "Log out");
+      await page.bringToFront();
+      await page.waitForSelector(".login input[name=user]", LIMIT);
+      await logIn(page, "otto");
+      await page.waitForFunction(() => document.querySelector(".side button.primary")?.disabled === false, LIMIT);
+      await page.waitForFunction(() => [...document.querySelectorAll(".shapes input")].some(({ value }) => value === "zone-1"), LIMIT);
+      const asked = [];
+      page.on("dialog", (dialog) => {
+        asked.push(dialog.message());
+        return asked.length === 1 ? dialog.dismiss() : dialog.accept();
+      });
+      await press(page, "Log out");
+      await page.waitForFunction(() => document.querySelector(".side button.primary")?.disabled === false, LIMIT);
+      await press(page, "Log out");
+      await logIn(page, "otto");
+      await page.waitForSelector(".drawing", LIMIT);
+      await page.waitForFunction(() => document.querySelector("pre")?.textContent === "# none", LIMIT);
+      assert.deepEqual(await names(page), []);
+      assert.match(asked.join(), /^([^,]*not saved[^,]*,?){2}$/);
       await page.browserContext().close();
     });
 

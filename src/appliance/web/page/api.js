@@ -12,6 +12,15 @@ export class ApiError extends Error {
 
 let onLost = () => {};
 
+/** Two clocks that differ by less are taken for equal: an answer has its way, and its time has whole seconds. */
+const CLOCK_MS = 30000;
+
+/** How far the clock of this browser is ahead of the daemon's. */
+let ahead = 0;
+
+/** The time of the daemon's clock, which its events have. */
+export const now = () => Date.now() - ahead;
+
 /** Called when the session has ended. */
 export function whenLoggedOut(callback) {
   onLost = callback;
@@ -30,6 +39,8 @@ async function request(method, path, body) {
   } catch {
     throw new ApiError(0, t("daemon.unreachable"));
   }
+  const difference = Date.now() - Date.parse(answer.headers.get("Date"));
+  if (Number.isFinite(difference)) ahead = Math.abs(difference) < CLOCK_MS ? 0 : difference;
   if (answer.status === 204) return null;
   const found = await answer.json().catch(() => ({}));
   if (!answer.ok) {

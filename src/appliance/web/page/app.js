@@ -108,9 +108,11 @@ function showLogin() {
 
 document.getElementById("user").addEventListener("click", openAccount);
 document.getElementById("logout").addEventListener("click", async () => {
+  if (leave && leave.mayLeave && !leave.mayLeave()) return;
   await post("logout").catch(() => {});
-  state.session = null;
+  // First: what the user gives up is not kept, as at the end of a session.
   showLogin();
+  state.session = null;
 });
 whenLoggedOut(() => {
   if (state.session) {

@@ -1,7 +1,7 @@
 // A day of each source, or less: when objects came, and of when there is video. A pointer or the keyboard moves a cursor over it. While
 // it is moved only the cursor changes, so that each frame of the display has its place.
 
-import { get, withQuery } from "./api.js";
+import { get, now, withQuery } from "./api.js";
 import { clock, el, svg, text } from "./dom.js";
 import { asTime, asUnit, byName, fromNow, t } from "./text.js";
 
@@ -29,7 +29,7 @@ export function dayOf(ms, days = 0) {
 
 /** The name of the day of a time. */
 export function dayName(ms) {
-  const days = Math.round((dayOf(Date.now()) - dayOf(ms)) / DAY_MS);
+  const days = Math.round((dayOf(now()) - dayOf(ms)) / DAY_MS);
   const name = days === 0 || days === 1 ? fromNow(-days, "day", { numeric: "auto" }) : asTime(ms, { weekday: "long", year: "numeric", month: "long", day: "numeric" });
   return name.charAt(0).toUpperCase() + name.slice(1);
 }
@@ -50,7 +50,7 @@ export function makeTimeline({ onMove = () => {}, onPick, onShow = () => {}, sou
     el("div", { class: "row" }, only ? null : el("span", { class: "source" }), scale));
   const tracks = new Map();
   /** What is shown. */
-  let day = dayOf(Date.now());
+  let day = dayOf(now());
   let length = DAY_MS;
   /** Where the cursor was moved to last. */
   let last = null;
@@ -100,7 +100,7 @@ export function makeTimeline({ onMove = () => {}, onPick, onShow = () => {}, sou
     track.addEventListener("pointercancel", leave);
     track.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: -STEP_MS, ArrowRight: STEP_MS, PageDown: -FAR_MS, PageUp: FAR_MS }[event.key];
-      const from = one.at === null ? Math.min(Date.now(), day + length) : one.at;
+      const from = one.at === null ? Math.min(now(), day + length) : one.at;
       if (step) move(from + step);
       else if (event.key === "Home") move(day);
       else if (event.key === "End") move(day + length);
@@ -152,7 +152,7 @@ export function makeTimeline({ onMove = () => {}, onPick, onShow = () => {}, sou
     text(title, [dayName(begin + length / 2), span && `${shortTime(begin)} – ${shortTime(end)}`].filter(Boolean).join(", "));
     before.setAttribute("aria-label", t(span ? "player.older" : "events.dayBefore"));
     after.setAttribute("aria-label", t(span ? "player.newer" : "events.dayAfter"));
-    after.disabled = end > Date.now();
+    after.disabled = end > now();
     const hours = [0, 3, 6, 9, 12, 15, 18, 21].map((hour) => [new Date(begin).setHours(hour), String(hour).padStart(2, "0")]);
     const parts = Array.from({ length: span ? span / partOf(span) : 0 }, (_, part) => begin + part * partOf(span)).map((ms) => [ms, shortTime(ms)]);
     scale.replaceChildren(...(span ? parts : hours).map(([ms, name]) => {
@@ -196,7 +196,7 @@ export function makeTimeline({ onMove = () => {}, onPick, onShow = () => {}, sou
   };
   const step = (direction) => show(span ? day + length / 2 + (direction * span) / 2 : dayOf(day, direction));
   const zoom = (wanted) => {
-    const middle = last !== null && last >= day && last < day + length ? last : Date.now() < day + length ? Date.now() : day + length / 2;
+    const middle = last !== null && last >= day && last < day + length ? last : now() < day + length ? now() : day + length / 2;
     span = wanted;
     show(middle);
   };

@@ -2,7 +2,7 @@
 // configuration and is in effect after the reload.
 
 import { el, keepFocus, notify, svg, text } from "./dom.js";
-import { get, post, put, withQuery } from "./api.js";
+import { get, now, post, put, withQuery } from "./api.js";
 import { paint, readPictures } from "./pictures.js";
 import { fieldsOf, preview, trajectoryOf, wordsOf } from "./rules.js";
 import { may, on, sourceNames, state } from "./store.js";
@@ -13,6 +13,9 @@ const PREVIEW_MS = 3600000;
 
 /** A drag begins beyond this, in CSS pixels. */
 const TAP_PX = 6;
+
+/** What was drawn on each source and not saved when the session ended: it is there again after the next log-in. */
+const drafts = new Map();
 
 export function show(main, wanted) {
   const place = el("div", {});
@@ -48,7 +51,10 @@ export function show(main, wanted) {
     return editor.load();
   };
   build();
-  const ends = [on("source", build), on("connection", build), on("reload", (message) => editor && editor.onReload(message))];
+  const ends = [on("source", build), on("connection", () => {
+    if (editor && editor.read === null) editor.load();
+    build();
+  }), on("reload", (message) => editor && editor.onReload(message))];
   const warn = (event) => {
     if (editor && editor.isUnsaved) event.preventDefault();
   };
@@ -80,6 +86,7 @@ class Editor {
     /** The rules as they were read, and whether they are others by now. */
     this.read = null;
     this.isOld = false;
+    this.isLoading = false;
     this.rest = null;
     this.schedules = [];
     this.groups = {};
@@ -107,6 +114,7 @@ class Editor {
     this.addDirection = button(t("zones.drawDirection"), () => this.begin("direction"));
     this.finish = button(t("zones.finish"), () => this.end());
     this.cancel = button(t("cancel"), () => this.stop());
+    this.writing = null;
     this.save = button(t("zones.save"), () => this.write(), "primary");
     this.revert = button(t("zones.revert"), () => {
       this.drawing = null;
@@ -122,6 +130,7 @@ class Editor {
       // The daemon writes it for those who may change it.
       may("operator") && el("section", { class: "panel" }, el("h2", {}, t("zones.yaml")), this.yaml, el("div", { class: "actions" }, copy))));
     this.listen();
+    this.draw();
     readPictures([source], (_, jpeg) => this.paint(jpeg), this.abort.signal);
     this.refresh();
     this.showLast();
@@ -136,7 +145,7 @@ class Editor {
   /** The objects of the last hour, for the preview, and the labels that are offered. */
   async readHour() {
     try {
-      const from = new Date(Date.now() - PREVIEW_MS).toISOString();
+      const from = new Date(now() - PREVIEW_MS).toISOString();
       const [{ objects, open, next, is_ready: isReady }, { labels }] = await Promise.all([get(withQuery("objects", { source: this.source, from, limit: 200 })), get("objects/facets")]);
       this.labels.replaceChildren(...labels.map((label) => el("option", { value: label })));
       this.trajectories = [...objects, ...open].map(trajectoryOf).filter(({ points }) => points.length > 0);
@@ -173,6 +182,10 @@ class Editor {
   }
 
   close() {
+    if (this.isUnsaved && !state.session) {
+      const { shapes, rest, drawing, changed, read } = this;
+      drafts.set(this.source, { shapes, rest, drawing, changed, read });
+    }
     this.abort.abort();
     clearTimeout(this.timer);
   }
@@ -195,11 +208,24 @@ class Editor {
   }
 
   async load() {
+    // A second answer would replace what was drawn since the first.
+    if (this.isLoading) return;
+    this.isLoading = true;
     try {
       this.take(await this.readRules());
     } catch (error) {
       notify(error.message, "bad");
+      return;
+    } finally {
+      this.isLoading = false;
     }
+    const draft = this.canEdit && drafts.get(this.source);
+    drafts.delete(this.source);
+    if (!draft) return;
+    const { read } = this;
+    Object.assign(this, draft, { read, isOld: read !== draft.read });
+    if (this.changed) this.touch();
+    else this.draw();
   }
 
   /** Shows rules as they were read. */
@@ -410,6 +436,8 @@ class Editor {
     this.layer.classList.toggle("draws", Boolean(this.drawing));
     this.drawList();
     for (const [button, isShown] of [[this.addZone, !this.drawing], [this.addLine, !this.drawing], [this.addDirection, !this.drawing], [this.finish, this.drawing && this.drawing.kind === "zone"], [this.cancel, this.drawing]]) button.hidden = !isShown;
+    // What is drawn before the rules are there would replace them.
+    for (const button of [this.addZone, this.addLine, this.addDirection]) button.disabled = this.read === null;
     this.save.disabled = !this.changed || Boolean(this.drawing);
     this.revert.disabled = !this.changed;
     if (!this.canEdit) text(this.help, "");
@@ -476,10 +504,10 @@ class Editor {
     });
     if (this.rest) {
       rows.push(el("li", {}, el("span", { class: "kind" }, wordOf("kind", "stationary")), el("span", { class: "name" }, t("zones.rest")), this.canEdit && el("button", { type: "button", class: "plain", "aria-label": t("zones.removeRest"), onclick: () => this.setRest(null) }, t("zones.remove")), this.details(this.rest)));
-    } else if (this.canEdit) {
+    } else if (this.canEdit && this.read !== null) {
       rows.push(el("li", {}, el("button", { type: "button", class: "plain", onclick: () => this.setRest({ kind: "stationary", keys: { threshold_s: 10 }, isOpen: true }) }, t("zones.addRest"))));
     }
-    keepFocus(this.list, () => this.list.replaceChildren(...(rows.length > 0 ? rows : [el("li", { class: "quiet" }, t("zones.none"))])));
+    keepFocus(this.list, () => this.list.replaceChildren(...(rows.length > 0 || this.read === null ? rows : [el("li", { class: "quiet" }, t("zones.none"))])));
   }
 
   setRest(rest) {
@@ -502,7 +530,11 @@ class Editor {
     }
   }
 
-  async write() {
+  write() {
+    this.writing = this.send();
+  }
+
+  async send() {
     if (this.isOld && !window.confirm(t("zones.old"))) return;
     this.save.disabled = true;
     this.waits = true;
@@ -510,8 +542,11 @@ class Editor {
     try {
       const outcome = await put(`sources/${this.source}/rules`, body);
       this.showOutcome(outcome);
+      // The file may have had all of it before, as where a change was taken back.
+      const isThere = outcome.accepted && !outcome.reason;
       // What was changed meanwhile is not saved.
-      if (outcome.saved) this.changed = JSON.stringify(this.body()) !== JSON.stringify(body);
+      if (isThere || outcome.saved) this.changed = JSON.stringify(this.body()) !== JSON.stringify(body);
+      if (isThere && !outcome.saved) text(this.result, t("zones.applied"));
       // The result of the reload may come before this answer.
       if (outcome.saved && this.waits) text(this.result, t("zones.saved"));
       this.waits = this.waits && outcome.saved;
@@ -544,6 +579,8 @@ class Editor {
 
   /** The rules that were saved here are in effect. What was changed since stays. */
   async takeSaved() {
+    // The reload may be known before the answer to saving, which says what was changed since.
+    await this.writing;
     const rules = await this.readRules().catch(() => null);
     if (!rules) return;
     if (!this.changed) {
