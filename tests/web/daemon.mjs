@@ -127,6 +127,7 @@ export async function start(binary, { web = [], users = [], config: text = CONFI
     origin,
     port,
     log,
+    config,
     text: () => readFileSync(config, "utf8"),
     /** Another text of the configuration, which is read again. */
     reconfigure: (changed) => {

@@ -52,6 +52,22 @@ export async function eventFlows() {
       await page.browserContext().close();
     });
 
+    await flow("the player goes on beyond the objects that the list has", async () => {
+      const page = await open(busy.origin, { hash: `#events?to=${new Date().toISOString()}` });
+      await page.waitForFunction(() => document.querySelectorAll(".list .event").length >= 50, LIMIT);
+      await page.evaluate(() => [...document.querySelectorAll(".list .event .thumb")].at(-1).click());
+      const last = await page.$eval("dialog.viewer", (dialog) => dialog.dataset.id);
+      await page.waitForFunction(() => [...document.querySelectorAll("dialog[open] button")].some((button) => button.textContent === "‹ Earlier" && !button.disabled), LIMIT);
+      await page.keyboard.press("ArrowRight");
+      await page.keyboard.press("ArrowLeft");
+      await page.keyboard.press("ArrowLeft");
+      await page.waitForFunction((id) => {
+        const nodes = [...document.querySelectorAll(".list .event")].map((node) => node.dataset.id);
+        return nodes.indexOf(document.querySelector("dialog.viewer").dataset.id) === nodes.indexOf(id) + 1;
+      }, LIMIT, last);
+      await page.browserContext().close();
+    });
+
     await flow("the filter is in the address, and tracks are found by their zones", async () => {
       const page = await open(busy.origin, { hash: "#events?source=gate&zone=left" });
       await page.waitForFunction(() => document.querySelectorAll(".list .event[data-kind=object]").length > 0, LIMIT);
@@ -116,6 +132,8 @@ export async function eventFlows() {
       const found = await rows(page);
       assert.equal(new Set(found.map((row) => row.id)).size, found.length);
       assert.equal(await page.$eval(".list h2", (heading) => heading.textContent), "Today");
+      // Names are whole.
+      assert.deepEqual(await page.$$eval(".event .name", (names) => names.filter((name) => name.scrollHeight > name.clientHeight || name.scrollWidth > name.clientWidth).map((name) => name.textContent)), []);
       await press(page, "List");
       await page.waitForFunction(() => [...document.querySelectorAll(".list .happened li")].some((item) => item.checkVisibility() && /line crossed: line-\d, to the (left|right)/.test(item.textContent)), LIMIT);
       await shoot(page, "events-rows");
@@ -185,6 +203,22 @@ export async function eventFlows() {
       await page.keyboard.press("Escape");
       await press(page, "Mark all as seen");
       await page.waitForFunction(async () => (await (await fetch("api/objects?limit=200")).json()).objects.filter((object) => object.reviewed).length >= 2, LIMIT);
+      await page.browserContext().close();
+    });
+    await flow("the video of an object goes on in its next clip", async () => {
+      const page = await open(first.origin, { hash: "#events" });
+      const wanted = await (await page.waitForFunction(async () => {
+        const { objects } = await (await fetch("api/objects?limit=200")).json();
+        return objects.find(({ clips }) => clips.length > 1 && clips[1].to_ms);
+      }, { timeout: 90000, polling: 500 })).jsonValue();
+      await page.evaluate((id) => { location.hash = `events/${encodeURIComponent(id)}`; }, wanted.id);
+      const shows = (clip) => page.waitForFunction((id) => {
+        const video = document.querySelector("dialog.viewer[open] video");
+        return document.querySelector("dialog.viewer").dataset.file === id && video?.readyState > 1 && !video.seeking;
+      }, LIMIT, clip.id);
+      await shows(wanted.clips[0]);
+      await page.$eval("dialog.viewer video", (video) => { video.currentTime = video.duration - 0.3; });
+      await shows(wanted.clips[1]);
       await page.browserContext().close();
     });
     await flow("a clip and a picture are shared by links that open without a log-in", async () => {

@@ -113,6 +113,46 @@ export async function fieldFlows() {
       await page.browserContext().close();
     }, { onlyChromium: "the time zone is set by its protocol" });
 
+    await flow("a time of the hour that the change of clocks repeats stays what it is", async () => {
+      const page = await open(box.origin, { hash: "#events" });
+      await page.waitForSelector(".list .event", LIMIT);
+      await page.emulateTimezone("Europe/Berlin");
+      const found = await page.evaluate(async () => {
+        const { timeField, timeOf } = await import("./dom.js");
+        const [first, again] = ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"].map((time) => timeField("from", Date.parse(time)));
+        const shown = [first.value, again.value, timeOf(first), timeOf(again)];
+        again.value = "2026-10-25T05:00";
+        return [...shown, timeOf(again), String(timeOf(timeField("from", NaN)))];
+      });
+      assert.deepEqual(found, ["2026-10-25T02:30", "2026-10-25T02:30", Date.parse("2026-10-25T00:30:00Z"), Date.parse("2026-10-25T01:30:00Z"), Date.parse("2026-10-25T04:00:00Z"), "NaN"]);
+      await page.browserContext().close();
+    }, { onlyChromium: "the time zone is set by its protocol" });
+
+    await flow("a browser whose clock is wrong by hours shows the times and the last hour of the daemon", async () => {
+      for (const hours of [2, -2]) {
+        const page = await open(box.origin);
+        await page.evaluateOnNewDocument((ms) => {
+          window.Date = class extends Date {
+            constructor(...parts) {
+              super(...(parts.length > 0 ? parts : [Date.now() + ms]));
+            }
+
+            static now() {
+              return super.now() + ms;
+            }
+          };
+        }, hours * 3600000);
+        await page.goto(`${box.origin}/#zones/a__b-c_1`);
+        await page.reload();
+        await page.waitForFunction(() => /last hour: [1-9]\d* entered/.test(document.querySelector(".shapes")?.textContent), LIMIT);
+        await page.evaluate(() => { location.hash = "events"; });
+        await page.waitForFunction(() => /^[\d.]+ (sec|min)$/.test(document.querySelector(".now .badge.live")?.textContent), LIMIT);
+        await page.waitForFunction(() => Number(document.querySelector(".day .track").dataset.objects) > 0, LIMIT);
+        assert.deepEqual(page.problems, []);
+        await page.browserContext().close();
+      }
+    });
+
     await flow("names with repeated underscores and hyphens lead to their events and rules (frigate#15257, frigate#12093)", async () => {
       const page = await open(box.origin, { hash: "#events?source=a__b-c_1&zone=to__r-" });
       await page.waitForFunction(() => document.querySelector(".list .event[data-rules='to__r-'] .thumb")?.click() ?? document.querySelector("dialog.viewer")?.open, LIMIT);

@@ -3,6 +3,9 @@
 // used, a daemon that was killed, a session that ends.
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
 
 import { KEPT_CONFIG, start } from "./daemon.mjs";
 import { LIMIT, PHONE, binary, click, flow, logIn, model, open, press, shoot, tilesShow } from "./harness.mjs";
@@ -244,6 +247,35 @@ ${web.map((line) => `  ${line}\n`).join("")}`;
       assert.deepEqual(await names(page), []);
       assert.match(asked.join(), /^([^,]*not saved[^,]*,?){2}$/);
       await page.browserContext().close();
+    });
+
+    await flow("a file that is deleted leaves its card, and one that another program has deleted is said to be gone", async () => {
+      const page = await open(first.origin, { hash: "#events" });
+      await logIn(page, "otto");
+      await page.waitForSelector(".day", LIMIT);
+      const wanted = await (await page.waitForFunction(async () => {
+        const { objects } = await (await fetch("api/objects?limit=200")).json();
+        const found = objects.filter(({ id, snapshot, clips }) => snapshot && clips.length === 1 && clips[0].to_ms && document.querySelector(`.list .event[data-id="${id}"] img`));
+        return found.some(({ clips }) => clips[0].id !== found[0].clips[0].id) && found;
+      }, { timeout: 90000, polling: 500 })).jsonValue();
+      const card = (id) => `.list .event[data-id="${id}"]`;
+      const [one, other] = [wanted[0], wanted.find(({ clips }) => clips[0].id !== wanted[0].clips[0].id)];
+      const media = (action, { id }) => execFileSync(binary, ["media", action, "--config", first.config, id]);
+      for (const file of [...one.clips, one.snapshot]) media("remove", file);
+      await page.waitForFunction((selector) => document.querySelector(`${selector} .none`) && !/clip/.test(document.querySelector(selector).textContent), LIMIT, card(one.id));
+      const folder = /folder: (.*)/.exec(first.text())[1];
+      for (const file of [...other.clips, other.snapshot]) rmSync(join(folder, JSON.parse(media("show", file)).path));
+      await click(page, `${card(other.id)} .thumb`);
+      await page.waitForFunction(() => document.querySelector("dialog.viewer p[role=status]")?.textContent === "This file is not kept any more.", LIMIT);
+      await page.browserContext().close();
+      // Another browser has no copy of the picture.
+      const later = await open(first.origin, { hash: "#events" });
+      await logIn(later, "otto");
+      await later.waitForFunction((selector) => {
+        document.querySelector(selector)?.scrollIntoView();
+        return document.querySelector(`${selector} .none`);
+      }, LIMIT, card(other.id));
+      await later.browserContext().close();
     });
 
     await flow("what a killed daemon has left has a picture out of its clip", async () => {

@@ -47,11 +47,16 @@ function boxIn(box, [left, top, width, height], label) {
   return node;
 }
 
+/** In place of a picture. */
+const noPicture = ({ label }) => el("span", { class: "none", "data-letter": (label || "?").slice(0, 1).toUpperCase() });
+
 /** Shows the part of a kept picture. */
 function keptPicture(object) {
   const { id, box } = object.snapshot;
   const image = el("img", { src: `api/media/${id}/snapshot.jpg`, alt: "", loading: "lazy", decoding: "async" });
   const node = el("span", { class: "crop" }, image);
+  // Such as one that another program has deleted.
+  image.addEventListener("error", () => image.replaceWith(noPicture(object)));
   if (!box) return node;
   image.addEventListener("load", () => {
     const part = cropOf(box, image.naturalWidth / image.naturalHeight);
@@ -88,7 +93,7 @@ export function makeCard(object, { live, isNew, onOpen }) {
   const isOpen = object.ended_ms === null && object.is_open;
   const about = titleOf(object);
   const picture = object.snapshot ? keptPicture(object)
-    : el("span", { class: "crop" }, live && live.dataset.drawn ? live : el("span", { class: "none", "data-letter": (object.label || "?").slice(0, 1).toUpperCase() }));
+    : el("span", { class: "crop" }, live && live.dataset.drawn ? live : noPicture(object));
   const length = object.duration_ms === null || object.duration_ms === undefined ? null : span(object.duration_ms);
   const badge = isOpen ? el("span", { class: `badge${object.is_lost ? "" : " live"}` }, object.is_lost ? t("card.lost") : t("card.view")) : length && el("span", { class: "badge" }, length);
   const chips = object.zones.map((zone) => el("li", {}, zone));

@@ -94,6 +94,22 @@ export function dateAndTime(at) {
   return asTime(at, { dateStyle: "medium", timeStyle: "medium" });
 }
 
+/** A field for a time, in the time zone of the browser; without `ms` it is empty. */
+export function timeField(name, ms) {
+  const field = el("input", { type: "datetime-local", name, step: 1 });
+  setTime(field, ms);
+  return field;
+}
+
+/** Writes a time into a field. It is kept beside the text: an hour that the change of clocks repeats has one text for two times. */
+export function setTime(field, ms) {
+  field.value = Number.isFinite(ms) ? new Date(ms - new Date(ms).getTimezoneOffset() * 60000).toISOString().slice(0, 19) : "";
+  [field.dataset.at, field.dataset.text] = [ms, field.value];
+}
+
+/** The time in a field, in ms; NaN without one. */
+export const timeOf = (field) => (field.value && field.value === field.dataset.text ? Number(field.dataset.at) : new Date(field.value).getTime());
+
 /** An error of the daemon as a sentence. */
 export const sentence = (message) => `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;
 

@@ -1,8 +1,8 @@
 // Events: an object is one card, whatever happened to it. What is in view, and what was seen, the newest first, page by page, with the day
 // of each source above. Kept pictures and clips come from the daemon's archive, which also has those of earlier runs.
 
-import { bytes, dateAndTime, el, notify, span, text } from "./dom.js";
-import { get, post, withQuery } from "./api.js";
+import { bytes, dateAndTime, el, notify, setTime, span, text, timeField, timeOf } from "./dom.js";
+import { get, now, post, withQuery } from "./api.js";
 import { setArgument, where } from "./address.js";
 import { drawLive, makeCard, rove } from "./cards.js";
 import { makeFilter } from "./filter.js";
@@ -50,7 +50,7 @@ function replace(known, node) {
 }
 
 export function show(main) {
-  const looked = Number(recall(LOOKED)) || Date.now();
+  const looked = Number(recall(LOOKED)) || now();
   const nowList = el("ol", { class: "cards", "aria-label": t("events.view") });
   const nowEmpty = el("p", { class: "quiet" }, t("events.empty"));
   const makeList = () => el("div", { class: `list ${look}` });
@@ -78,8 +78,10 @@ export function show(main) {
     neighbor: (object, step) => {
       const nodes = [...list.querySelectorAll(".event[data-kind=object]")];
       const at = nodes.findIndex((node) => node.dataset.id === object.id);
-      const next = at < 0 ? null : nodes[at - step];
-      return next ? shown.get(next.dataset.id).object : null;
+      const neighbor = at < 0 ? null : nodes[at - step];
+      // The page of the next one may not be there yet.
+      if (at === nodes.length - 1 && next) load();
+      return neighbor ? shown.get(neighbor.dataset.id).object : null;
     },
     onShow: (object) => {
       // What was open at the end of the session is open again after the next log-in.
@@ -187,7 +189,7 @@ export function show(main) {
         nowCards.set(object.id, known);
       }
       if (nowList.children[index] !== known.node) nowList.insertBefore(known.node, nowList.children[index] || null);
-      text(known.node.querySelector(".badge"), object.is_lost ? t("events.lost", { span: span(Math.max(0, Date.now() - object.started_ms)) }) : span(Math.max(0, Date.now() - object.started_ms)));
+      text(known.node.querySelector(".badge"), object.is_lost ? t("events.lost", { span: span(Math.max(0, now() - object.started_ms)) }) : span(Math.max(0, now() - object.started_ms)));
     });
     nowEmpty.hidden = wanted.length > 0;
   };
@@ -245,6 +247,7 @@ export function show(main) {
         page.rows.forEach((row) => row());
         added = page.rows.length;
       }
+      player.refresh();
       more.hidden = next === null;
       empty.hidden = shown.size > 0;
       refreshFresh();
@@ -347,10 +350,19 @@ export function show(main) {
     filter.learn([], [], object.zones);
   };
 
+  /** A file was deleted: its cards do not offer it any more. */
+  const dropMedia = ({ id, tracks }) => {
+    for (const { object } of tracks.map((track) => shown.get(track)).filter((entry) => entry && entry.object)) {
+      const { snapshot, clips } = object;
+      put({ ...object, snapshot: snapshot && snapshot.id === id ? null : snapshot, clips: clips.filter((clip) => clip.id !== id) });
+    }
+  };
+
   /** Pictures and clips have become ready: the cards of their objects show them. */
   let pending = null;
   const waiting = new Set();
   const takeMedia = (message) => {
+    if (message.state === "removed") dropMedia(message);
     if (message.state !== "ready") return;
     message.tracks.forEach((id) => waiting.add(id));
     if (pending) return;
@@ -427,12 +439,12 @@ export function show(main) {
   for (const area of main.querySelectorAll(".panel.now, .panel.past")) ends.push(rove(area));
   setLook(look);
   begin();
-  timeline.show(Date.now());
+  timeline.show(now());
   filter.refresh();
   openNamed();
   const timers = [setInterval(refreshNow, 1000), setInterval(readLive, LIVE_MS), setInterval(timeline.load, DAY_MS)];
   readLive();
-  const note = () => keep(LOOKED, String(Date.now()));
+  const note = () => keep(LOOKED, String(now()));
   window.addEventListener("pagehide", note);
   const leave = () => {
     generation += 1;
@@ -462,16 +474,14 @@ export function show(main) {
 /** Saves what there is of a source in a span of time as one video. */
 function makeExport() {
   const source = el("select", { name: "export-source" });
-  const local = (ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60000).toISOString().slice(0, 19);
-  const time = (name, ms) => el("input", { type: "datetime-local", name, step: 1, value: local(ms) });
-  const from = time("export-from", Date.now() - SAVED_MS);
-  const to = time("export-to", Date.now());
+  const from = timeField("export-from", now() - SAVED_MS);
+  const to = timeField("export-to", now());
   const link = el("a", { class: "button", download: "" }, t("export.save"));
   const note = el("p", { class: "problem", role: "status" });
   /** The begin of what the timeline has shown last. */
   let offered = null;
   const changed = () => {
-    const [begin, end] = [from, to].map((input) => new Date(input.value).getTime());
+    const [begin, end] = [from, to].map(timeOf);
     const isSpan = end > begin && end - begin <= MAX_SAVED_MS;
     text(note, isSpan || !source.value ? "" : t("export.wrong"));
     link.hidden = !isSpan || !source.value;
@@ -485,7 +495,10 @@ function makeExport() {
     node,
     /** Offers the sources of the timeline, and its span where it is one that can be saved. */
     learn: (names, begin, end) => {
-      if (begin !== offered && end - begin <= MAX_SAVED_MS) [from.value, to.value] = [begin, end].map(local);
+      if (begin !== offered && end - begin <= MAX_SAVED_MS) {
+        setTime(from, begin);
+        setTime(to, end);
+      }
       offered = begin;
       const known = [...source.options].map((option) => option.value);
       source.append(...names.filter((name) => !known.includes(name)).map((name) => el("option", { value: name }, name)));

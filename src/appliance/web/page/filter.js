@@ -1,6 +1,6 @@
 // The filter of the events, which is also in the address. It offers what there is, not all that a network knows.
 
-import { el, text } from "./dom.js";
+import { el, text, timeField, timeOf } from "./dom.js";
 import { get } from "./api.js";
 import { setQuery, where } from "./address.js";
 import { may, state } from "./store.js";
@@ -22,12 +22,10 @@ export function makeFilter(onChange) {
   const zone = choice("zone", t("filter.zones"));
   const kind = el("select", { name: "kind" }, el("option", { value: "" }, t("filter.events")), el("option", { value: "new" }, t("filter.new")), el("option", { value: "continuous" }, t("recording.continuous")));
   kind.value = ["new", "continuous"].includes(query.get("kind")) ? query.get("kind") : "";
-  const time = (name) => el("input", { type: "datetime-local", name, step: 1, value: localTime(query.get(name)) });
-  const from = time("from");
-  const to = time("to");
-  const utc = (input) => {
-    const at = input.value ? new Date(input.value) : null;
-    return at && !Number.isNaN(at.getTime()) ? at.toISOString() : "";
+  const [from, to] = ["from", "to"].map((name) => timeField(name, Date.parse(query.get(name))));
+  const utc = (field) => {
+    const at = timeOf(field);
+    return Number.isNaN(at) ? "" : new Date(at).toISOString();
   };
   const values = () => ({ source: source.value, label: label.value, zone: zone.value, from: utc(from), to: utc(to) });
   const clear = el("button", { type: "button" }, t("filter.clear"));
@@ -101,11 +99,4 @@ export function makeFilter(onChange) {
         && (!wanted.to || object.started_ms < Date.parse(wanted.to));
     },
   };
-}
-
-/** A time as an input takes it, in the time zone of the browser. */
-function localTime(text) {
-  const at = new Date(text || "");
-  if (Number.isNaN(at.getTime())) return "";
-  return new Date(at.getTime() - at.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
 }

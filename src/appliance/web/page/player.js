@@ -61,7 +61,7 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
   const older = button(t("player.older"), () => go(-1));
   const newer = button(t("player.newer"), () => go(1));
   const toPicture = button(t("player.picture"), () => showPicture());
-  const toVideo = button(t("player.video"), () => showVideo());
+  const toVideo = button(t("player.video"), () => playFrom(object.started_ms));
   const boxes = button(t("player.box"), () => {
     hasBox = !hasBox;
     boxes.setAttribute("aria-pressed", String(hasBox));
@@ -131,14 +131,27 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
     if (wanted !== null && file && Math.abs(now() - wanted) > 40) seek(wanted);
     else wanted = null;
   });
-  // The next piece follows.
+  // The next clip of the object, or the next piece, follows.
   video.addEventListener("ended", () => {
-    if (object || !file || file.to_ms === null) return;
-    play(source, file.to_ms + 500, null);
+    if (!file || file.to_ms === null) return;
+    if (!object) {
+      play(source, file.to_ms + 500);
+      return;
+    }
+    const next = object.clips[object.clips.findIndex(({ id }) => id === file.id) + 1];
+    if (next && next.from_ms > file.from_ms) load(next, Math.max(next.from_ms, file.to_ms));
   });
-  video.addEventListener("error", () => {
-    if (!video.hidden && video.src) notify(t("player.cannot"), "bad");
-  });
+  /** What cannot be shown is not there any more, or is nothing for this browser. */
+  const onFailure = async ({ target }) => {
+    const own = generation;
+    if (target.hidden || !target.src) return;
+    const answer = await fetch(target.src, { method: "HEAD" }).catch(() => null);
+    // Without an answer the state of the connection says why.
+    if (own !== generation || !answer) return;
+    if (answer.status === 404) text(note, t("player.gone"));
+    else if (answer.ok && target === video) notify(t("player.cannot"), "bad");
+  };
+  for (const shown of [video, picture]) shown.addEventListener("error", onFailure);
 
   const seek = (ms) => {
     wanted = ms;
@@ -164,11 +177,11 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
     node.dataset.file = found.id;
   };
 
-  /** Plays what there is of a source at a time. */
-  const play = async (of, ms, first) => {
+  /** Plays what there is of a source at a time, of an object its clip. */
+  const play = async (of, ms) => {
     const own = generation;
     const isIn = (one) => one && one.from_ms <= ms && (one.to_ms === null || one.to_ms >= ms);
-    const found = isIn(file) && source === of ? file : first || await findVideo(of, ms).catch(() => null);
+    const found = isIn(file) && source === of ? file : object?.clips.find(isIn) || await findVideo(of, ms).catch(() => null);
     if (own !== generation) return;
     if (found) {
       text(note, "");
@@ -189,10 +202,10 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
     draw();
   };
 
-  const showVideo = () => {
+  /** Plays from a second before a time of the object, where its clips have that. */
+  const playFrom = (ms) => {
     const [clip] = object.clips;
-    const ms = Math.max(object.started_ms - LEAD_MS, clip ? clip.from_ms : 0);
-    return play(object.source, ms, clip);
+    return play(object.source, Math.max(ms - LEAD_MS, clip ? clip.from_ms : 0));
   };
 
   const showDay = (of, ms) => {
@@ -212,7 +225,7 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
       return;
     }
     clearTimeout(scrub.timer);
-    scrub.timer = setTimeout(() => play(source, ms, null), 120);
+    scrub.timer = setTimeout(() => play(source, ms), 120);
   };
 
   const refreshActions = () => {
@@ -240,7 +253,7 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
       [t("player.score"), shown.score ? asPercent(shown.score) : null],
       [t("zones.lines"), shown.zones.join(", ")],
     ].filter(([, value]) => value);
-    const events = shown.happened.map((event) => el("li", {}, button(`${clock(event.at)} ${happenedText(event)}`, () => play(shown.source, Date.parse(event.at) - LEAD_MS, shown.clips[0]), { class: "plain" })));
+    const events = shown.happened.map((event) => el("li", {}, button(`${clock(event.at)} ${happenedText(event)}`, () => playFrom(Date.parse(event.at)), { class: "plain" })));
     keepFocus(facts, () => facts.replaceChildren(el("dl", { class: "facts" }, ...rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))),
       events.length > 0 ? el("ol", { class: "happened", "aria-label": t("player.happened") }, ...events) : ""));
   };
@@ -306,7 +319,7 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
     refreshActions();
     showDay(shown.source, shown.started_ms);
     if (shown.snapshot && shown.clips.length === 0) showPicture();
-    else showVideo();
+    else playFrom(shown.started_ms);
   };
 
   /** Opens what there is of a source at a time. */
@@ -316,7 +329,7 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
     node.dataset.id = "";
     refreshActions();
     showDay(of, ms);
-    play(of, ms, null);
+    play(of, ms);
   };
 
   node.addEventListener("close", () => {
@@ -344,7 +357,7 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
     touch = null;
     if (Math.abs(across) > SWIPE_PX && Math.abs(across) > 2 * Math.abs(along)) go(across < 0 ? 1 : -1);
   });
-  return { node, open, openMoment, refresh: (shown) => {
+  return { node, open, openMoment, refresh: (shown = object) => {
     if (!object || object.id !== shown.id) return;
     object = shown;
     refreshActions();
