@@ -53,7 +53,9 @@ export async function eventFlows() {
     });
 
     await flow("the player goes on beyond the objects that the list has", async () => {
-      const page = await open(busy.origin, { hash: `#events?to=${new Date().toISOString()}` });
+      const page = await open(busy.origin);
+      await page.waitForFunction(async () => (await (await fetch("api/objects?limit=200")).json()).objects.length >= 60, { timeout: 240000, polling: 1000 });
+      await page.evaluate(() => { location.hash = `events?to=${new Date().toISOString()}`; });
       await page.waitForFunction(() => document.querySelectorAll(".list .event").length >= 50, LIMIT);
       await page.evaluate(() => [...document.querySelectorAll(".list .event .thumb")].at(-1).click());
       const last = await page.$eval("dialog.viewer", (dialog) => dialog.dataset.id);
@@ -65,6 +67,21 @@ export async function eventFlows() {
         const nodes = [...document.querySelectorAll(".list .event")].map((node) => node.dataset.id);
         return nodes.indexOf(document.querySelector("dialog.viewer").dataset.id) === nodes.indexOf(id) + 1;
       }, LIMIT, last);
+      await page.browserContext().close();
+    });
+
+    await flow("the player shows another source at the same time (frigate#6762)", async () => {
+      const page = await open(busy.origin, { hash: "#events?source=gate" });
+      await page.waitForFunction(() => document.querySelector(".list .event[data-source=gate] .thumb")?.click() ?? document.querySelector("dialog.viewer")?.open, LIMIT);
+      const time = () => page.waitForFunction(() => document.querySelector("dialog .track")?.getAttribute("aria-valuetext"), LIMIT).then((found) => found.jsonValue());
+      const before = await time();
+      await page.select("dialog.viewer .actions select", "yard");
+      await page.waitForFunction(() => document.querySelector("#player-title").textContent === "Recording of yard" && document.querySelector("dialog .track").getAttribute("aria-label") === "Time of yard", LIMIT);
+      assert.equal(await time(), before);
+      // Its keys are its own.
+      await focus(page, "dialog.viewer .actions select");
+      await page.keyboard.press("b");
+      assert.equal(await page.$eval("#player-title", (title) => title.textContent), "Recording of yard");
       await page.browserContext().close();
     });
 

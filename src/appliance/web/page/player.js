@@ -4,10 +4,10 @@
 import { clock, dateAndTime, el, keepFocus, notify, span, text } from "./dom.js";
 import { get, post, withQuery } from "./api.js";
 import { drawLayer, makeLayer } from "./layer.js";
-import { may } from "./store.js";
+import { may, state } from "./store.js";
 import { openShare } from "./share.js";
 import { happenedText, titleOf } from "./cards.js";
-import { asPercent, t } from "./text.js";
+import { asPercent, byName, t } from "./text.js";
 import { makeTimeline } from "./timeline.js";
 
 /** Played before an event. */
@@ -80,14 +80,18 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
   });
   const share = button(t("player.share"), () => openShare(sharedPath()));
   const close = button(t("player.close"), () => node.close());
+  /** What another source has at the same time. */
+  const sources = el("select", { "aria-label": t("source"), onchange: () => openMoment(sources.value, wanted ?? now() ?? moment) });
   const timelines = el("div", {});
   node.append(el("div", { class: "line" }, title, close), el("div", { class: "screen" }, stage), note,
-    el("div", { class: "actions" }, older, newer, toPicture, toVideo, boxes, pin, savePicture, saveClip, link, share), timelines, facts);
+    el("div", { class: "actions" }, older, newer, toPicture, toVideo, boxes, pin, savePicture, saveClip, link, share, sources), timelines, facts);
   video.muted = true;
   let hasBox = true;
   /** What is shown: an object, or null for a moment of a source. */
   let object = null;
   let source = null;
+  /** The time that was asked for last. */
+  let moment = null;
   /** The video that is loaded, and the time that it is to begin at. */
   let file = null;
   let wanted = null;
@@ -209,6 +213,11 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
   };
 
   const showDay = (of, ms) => {
+    moment = ms;
+    const names = [...new Set([of, ...state.sources.keys()])].sort(byName);
+    sources.replaceChildren(...names.map((name) => el("option", { value: name }, name)));
+    sources.value = of;
+    sources.hidden = names.length < 2;
     timeline = makeTimeline({ only: of, span: SPAN_MS, onMove: (_, at) => scrub(at), onPick: (_, at) => scrub(at) });
     timelines.replaceChildren(timeline.node);
     timeline.show(ms);
@@ -218,6 +227,7 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
   /** The cursor has moved: the same video, or the one that is there. */
   const scrub = (ms) => {
     object = null;
+    moment = ms;
     refreshActions();
     video.pause();
     if (file && ms >= file.from_ms && (file.to_ms === null || ms <= file.to_ms)) {
@@ -338,7 +348,7 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
     onShow(null);
   });
   node.addEventListener("keydown", (event) => {
-    if (event.target.closest("[role=slider]") || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest("[role=slider], select") || event.ctrlKey || event.metaKey || event.altKey) return;
     const isVideo = event.target === video;
     if (event.key === "ArrowLeft" && !isVideo) go(-1);
     else if (event.key === "ArrowRight" && !isVideo) go(1);
