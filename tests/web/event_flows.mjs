@@ -55,14 +55,15 @@ export async function eventFlows() {
     await flow("the player goes on beyond the objects that the list has", async () => {
       const page = await open(busy.origin);
       await page.waitForFunction(async () => (await (await fetch("api/objects?limit=200")).json()).objects.length >= 60, { timeout: 240000, polling: 1000 });
+      await page.waitForSelector(".tile[data-pictures]", LIMIT);
       await page.evaluate(() => { location.hash = `events?to=${new Date().toISOString()}`; });
       await page.waitForFunction(() => document.querySelectorAll(".list .event").length >= 50, LIMIT);
       await page.evaluate(() => [...document.querySelectorAll(".list .event .thumb")].at(-1).click());
       const last = await page.$eval("dialog.viewer", (dialog) => dialog.dataset.id);
-      await page.waitForFunction(() => [...document.querySelectorAll("dialog[open] button")].some((button) => button.textContent === "‹ Earlier" && !button.disabled), LIMIT);
-      await page.keyboard.press("ArrowRight");
-      await page.keyboard.press("ArrowLeft");
-      await page.keyboard.press("ArrowLeft");
+      await page.waitForFunction((id) => {
+        [...document.querySelectorAll("dialog[open] button")].find((button) => button.textContent === "‹ Earlier" && document.querySelector("dialog.viewer").dataset.id === id)?.click();
+        return document.querySelector("dialog.viewer").dataset.id !== id;
+      }, LIMIT, last);
       await page.waitForFunction((id) => {
         const nodes = [...document.querySelectorAll(".list .event")].map((node) => node.dataset.id);
         return nodes.indexOf(document.querySelector("dialog.viewer").dataset.id) === nodes.indexOf(id) + 1;

@@ -231,6 +231,7 @@ export function show(main) {
     if (isBusy || next === null) return;
     isBusy = true;
     const own = generation;
+    let isRead = false;
     try {
       for (let added = 0; added === 0 && next !== null;) {
         const page = await (filter.isContinuous() ? readPieces() : readObjects());
@@ -247,13 +248,13 @@ export function show(main) {
         page.rows.forEach((row) => row());
         added = page.rows.length;
       }
-      player.refresh();
       more.hidden = next === null;
       empty.hidden = shown.size > 0;
       refreshFresh();
       // Observing again reports whether the end of the list is still in view.
       watcher.unobserve(more);
       watcher.observe(more);
+      isRead = true;
     } catch (error) {
       if (own === generation) notify(error.message, "bad");
     } finally {
@@ -262,6 +263,8 @@ export function show(main) {
         reveal();
       }
     }
+    // It may ask for one more page; not after a failure.
+    if (isRead) player.refresh();
   };
 
   const readUsage = async () => {
