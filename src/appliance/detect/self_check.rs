@@ -64,18 +64,23 @@ pub(super) fn check_network(
     decode: impl FnOnce(&ClassFilter, &mut Vec<Candidate>) -> Result<DecodeDiagnostics, DetectError>,
 ) -> Result<(), DetectError> {
     let layout = &spec.output.layout;
-    // What is suppressed already is little, and says nothing.
-    if layout.kind() != LayoutKind::Detector || layout.rows_vary() {
+    if layout.kind() != LayoutKind::Detector {
         return Ok(());
     }
-    let mut candidates = Vec::new();
-    let decoded = decode(&ClassFilter::new(&spec.labels, &[])?, &mut candidates)?;
-    let has_scores = candidates.iter().any(|candidate| candidate.score > 0.0);
-    let coarse = match has_scores && decoded.first_beyond_one.is_none() {
-        true => None,
-        false => coarse_output(spec, path),
+    // What is suppressed already is little, so that its boxes say nothing.
+    let wrong = if layout.rows_vary() {
+        coarse_output(spec, path)
+    } else {
+        let mut candidates = Vec::new();
+        let decoded = decode(&ClassFilter::new(&spec.labels, &[])?, &mut candidates)?;
+        let has_scores = candidates.iter().any(|candidate| candidate.score > 0.0);
+        let coarse = match has_scores && decoded.first_beyond_one.is_none() {
+            true => None,
+            false => coarse_output(spec, path),
+        };
+        coarse.or_else(|| check(&candidates, &decoded, spec.input.size))
     };
-    match coarse.or_else(|| check(&candidates, &decoded, spec.input.size)) {
+    match wrong {
         Some((found, mismatch)) => Err(DetectError::Tensor {
             path: path.to_owned(),
             tensor: format!("output `{}`", spec.output.tensors[mismatch.tensor]),

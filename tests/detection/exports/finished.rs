@@ -219,16 +219,22 @@ pub(super) fn queries_are_read() -> Vec<Export> {
             "scores = Sigmoid logits\noutput0 = Concat boxes scores axis=2\n> output0 1 300 4+C";
         transformer(net, 300, &none, &|object| object.logits(classes)).and(output)
     };
-    let sigmoid = |classes: usize, columns: usize, [logits, boxes]: [&str; 2]| {
-        let encode = |object: &Object| object.one_hot(columns, logit(object.score), NEVER);
-        let outputs = format!(
-            "dets = Identity boxes
+    let of_queries =
+        |queries: usize, classes: usize, columns: usize, [logits, boxes]: [&str; 2]| {
+            let encode = |object: &Object| object.one_hot(columns, logit(object.score), NEVER);
+            let outputs = format!(
+                "dets = Identity boxes
             labels = Identity logits
-            > {logits} 1 300 {columns}
-            > {boxes} 1 300 4"
-        );
-        transformer(P5.net(classes), 300, &vec![NEVER; columns], &encode).and(&outputs)
-    };
+            > {logits} 1 {queries} {columns}
+            > {boxes} 1 {queries} 4"
+            );
+            let net = P5.net(classes);
+            transformer(net, queries, &vec![NEVER; columns], &encode).and(&outputs)
+        };
+    let sigmoid = |classes, columns, names| of_queries(300, classes, columns, names);
+    let conditional = of_queries(100, 3, 3, ["logits", "boxes"])
+        .weight("m.model.decoder.ref_point_head.layers.1.bias")
+        .weight("m.class_labels_classifier.bias");
     // The softmax is left to the caller; the last column is that of no object.
     let softmax = |net: Net| {
         let classes = net.classes;
@@ -277,6 +283,7 @@ pub(super) fn queries_are_read() -> Vec<Export> {
         row("EdgeCrafter by LibreYOLO 1.6", sigmoid(3, 3, ["logits", "boxes"]).weight("model.backbone.backbone.register_token"), imagenet),
         row("TAO DINO, 3 classes", sigmoid(3, 3, ["logits", "boxes"]).weight("model.class_embed.0.bias"), imagenet),
         row("Conditional DETR by transformers, 3 classes", sigmoid(3, 3, ["logits", "boxes"]).weight("m.class_labels_classifier.bias"), imagenet),
+        row("Conditional DETR by transformers, 100 queries", conditional, imagenet),
         row("RF-DETR", sigmoid(91, 91, ["labels", "dets"]), imagenet),
         row("RF-DETR, 3 classes", sigmoid(3, 4, ["labels", "dets"]), imagenet),
         row("DETR, with no object", softmax(P5.net(91)), imagenet),

@@ -112,12 +112,19 @@ pub(super) fn what_cannot_give_scores_is_refused() -> Vec<Export> {
         "half = Cast planes to=16\nodd = Sigmoid half\nfloats = Cast odd to=1\n> floats 1 4+C N";
     let one_scale =
         "bytes = QuantizeLinear planes (2)\nfloats = DequantizeLinear bytes (2)\n> floats 1 4+C N";
+    let of_rows = suppressed(P5.net(3).named(), Edges::Pixels).and(
+        "rows = Concat boxes kept_scores classes32 axis=1
+        bytes = QuantizeLinear rows (2)
+        output = DequantizeLinear bytes (2)
+        > output kept 6",
+    );
     #[rustfmt::skip]
     let rows = vec![
         row("operator set 99", newest, Refuses(&["operator set 99", "at most", "opset_version=17"])),
         row("operators of onnxruntime-extensions", of(extended), Refuses(&["DrawBoundingBoxes", "lacks", "post-processing"])),
         row("modelopt with 16-bit brain floats", of(brain_floats), Refuses(&["types", "32-bit floats"])),
         row("YOLOv8 by quantize_static of ONNX Runtime", of(one_scale), Refuses(&["one scale", "nodes_to_exclude"])),
+        row("YOLOv8, suppressed, by quantize_static of ONNX Runtime", of_rows, Refuses(&["one scale", "nodes_to_exclude"])),
     ];
     rows
 }

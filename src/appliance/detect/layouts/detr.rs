@@ -163,6 +163,8 @@ fn joined(outputs: &Outputs<'_>) -> Option<Recognized> {
 const COCO_NUMBERS: u64 = 91;
 /// Queries of DETR's successors, which use sigmoids; DETR, YOLOS and Table Transformer have fewer and need a softmax.
 const SUCCESSORS_QUERIES: u64 = 300;
+/// Parts of the names of weights that only its successors have, also with fewer queries.
+const SUCCESSORS_WEIGHTS: [&str; 3] = [SCORE_WEIGHT, "ref_point_head", "sampling_offsets"];
 
 /// Scores and boxes. RF-DETR names them `labels` and `dets`; it and DETR take images by ImageNet's mean and deviation, while
 /// RT-DETR and D-FINE take 0 to 1.
@@ -181,8 +183,9 @@ fn queries(outputs: &Outputs<'_>) -> Vec<Recognized> {
     };
     let (columns, noted) = (pair.columns, outputs.noted_classes());
     let is_rf_detr = pair.boxes.name == "dets" && pair.scores.name == "labels";
-    let are_few = pair.rows.is_some_and(|rows| rows < SUCCESSORS_QUERIES)
-        && !outputs.has_weight(SCORE_WEIGHT);
+    let has_any = |parts: &[&str]| parts.iter().any(|part| outputs.has_weight(part));
+    let are_few =
+        pair.rows.is_some_and(|rows| rows < SUCCESSORS_QUERIES) && !has_any(&SUCCESSORS_WEIGHTS);
     let is_detr = (are_few || columns == COCO_NUMBERS + 1) && !is_rf_detr;
     let are_logits = match pair.scores.made_by {
         Some(operator) => !["Sigmoid", "Softmax"].contains(&operator),
@@ -195,8 +198,7 @@ fn queries(outputs: &Outputs<'_>) -> Vec<Recognized> {
         0 if is_detr && are_logits => &[true, false],
         noted => &[columns == noted + 1],
     };
-    let has_classes = CLASS_WEIGHTS.iter().any(|part| outputs.has_weight(part));
-    let is_successor = has_classes && !outputs.has_weight(SCORE_WEIGHT);
+    let is_successor = has_any(&CLASS_WEIGHTS) && !outputs.has_weight(SCORE_WEIGHT);
     let origin = match (is_rf_detr, is_detr || columns.abs_diff(COCO_NUMBERS) <= 1) {
         (true, _) => ("RF-DETR", IMAGENET),
         (false, true) => ("DETR", IMAGENET),
