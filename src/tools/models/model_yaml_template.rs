@@ -121,16 +121,16 @@ impl ModelYamlTemplate {
         {
             return Err(ModelYamlTemplateError::OtherSize { wanted, size });
         }
+        if let Some(input) = layouts::others::text_input(network) {
+            let input = input.to_owned();
+            return Err(ModelYamlTemplateError::Text { input });
+        }
         let Some(size) = size.or(noted) else {
             return Err(ModelYamlTemplateError::NoSize {
                 input: input.name.clone(),
                 found: input.to_string(),
             });
         };
-        if let Some(input) = layouts::others::text_input(network) {
-            let input = input.to_owned();
-            return Err(ModelYamlTemplateError::Text { input });
-        }
         if layouts::others::has_angles(network, size) {
             let task = "obb".to_owned();
             return Err(ModelYamlTemplateError::OtherTask { task });

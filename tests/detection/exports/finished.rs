@@ -235,6 +235,14 @@ pub(super) fn queries_are_read() -> Vec<Export> {
     let conditional = of_queries(100, 3, 3, ["logits", "boxes"])
         .weight("m.model.decoder.ref_point_head.layers.1.bias")
         .weight("m.class_labels_classifier.bias");
+    let owlv2 =
+        of_queries(1200, 3, 3, ["logits", "boxes"]).weight("owlv2.vision_model.class_embedding");
+    let encode = |object: &Object| object.logits(3);
+    let keras = transformer(P5.net(3).named(), 300, &[NEVER; 3], &encode).and(
+        "enc_topk_bboxes = ConstantOfShape [1,300,4]
+        enc_topk_logits = ConstantOfShape [1,300,3]
+        > enc_topk_bboxes 1 300 4\n> enc_topk_logits 1 300 3\n> logits 1 300 3\n> boxes 1 300 4",
+    );
     // The softmax is left to the caller; the last column is that of no object.
     let softmax = |net: Net| {
         let classes = net.classes;
@@ -280,6 +288,8 @@ pub(super) fn queries_are_read() -> Vec<Export> {
         row("D-FINE by DeepStream-Yolo", top_300(dfine, best), Reads("finished", STRETCHED)),
         row("RT-DETR of PaddleDetection by DeepStream-Yolo", top_300(of_paddle, best), Reads("finished", STRETCHED)),
         row("OWL-ViT by transformers, with its texts inside", sigmoid(3, 3, ["logits", "boxes"]).weight("owlvit.vision_model.class_embedding"), Reads("detr", "rgb -1.8..1.9 stretch")),
+        row("OWLv2 by transformers, with its texts inside", owlv2, Reads("detr", "rgb -1.8..1.9 top_left")),
+        row("D-FINE of KerasHub, all outputs", keras, read),
         row("EdgeCrafter by LibreYOLO 1.6", sigmoid(3, 3, ["logits", "boxes"]).weight("model.backbone.backbone.register_token"), imagenet),
         row("TAO DINO, 3 classes", sigmoid(3, 3, ["logits", "boxes"]).weight("model.class_embed.0.bias"), imagenet),
         row("Conditional DETR by transformers, 3 classes", sigmoid(3, 3, ["logits", "boxes"]).weight("m.class_labels_classifier.bias"), imagenet),

@@ -16,6 +16,7 @@
 use std::sync::Arc;
 
 use jetwatch_config::{Map, Section};
+use jetwatch_types::Placement;
 
 use super::keys::{ActivationKey, TensorForm, Tensors, single};
 use super::recognize::{self, Certainty, MAX_OBJECTS, Outputs, Recognized, THREE};
@@ -123,8 +124,9 @@ fn ranked(outputs: &Outputs<'_>) -> Option<Recognized> {
 
 /// Networks by parts of the names of weights of backbones that take ImageNet's mean and deviation. DEIMv2's smaller networks have no
 /// DINOv3, and take 0 to 1.
-pub(super) const BACKBONES: [(&str, (&str, Preprocessing)); 3] = [
+pub(super) const BACKBONES: [(&str, (&str, Preprocessing)); 4] = [
     ("owlvit", ("OWL-ViT", CLIP)),
+    ("owlv2", ("OWLv2", CLIP_PADDED)),
     ("dinov3", ("DEIMv2 with DINOv3", IMAGENET)),
     ("register_token", ("EdgeCrafter", IMAGENET)),
 ];
@@ -135,6 +137,16 @@ const CLIP: Preprocessing = Preprocessing {
     scale: [0.014_600_5, 0.015_007_7, 0.014_220_1],
     ..UNIT
 };
+
+/// OWLv2 keeps the shape of images.
+const CLIP_PADDED: Preprocessing = Preprocessing {
+    placement: Placement::TopLeft,
+    padding: 128,
+    ..CLIP
+};
+
+/// Part of the names of weights of networks with a query for each patch of the image: as many as there are cells.
+const OF_PATCHES: &str = "owlv";
 
 fn of_backbone(outputs: &Outputs<'_>) -> Option<(&'static str, Preprocessing)> {
     let found = BACKBONES.iter().find(|(part, _)| outputs.has_weight(part));
@@ -173,10 +185,11 @@ const SUCCESSORS_WEIGHTS: [&str; 3] = [SCORE_WEIGHT, "ref_point_head", "sampling
 /// COCO's numbers instead. Its documentation says so, and that only the names distinguish the tensors where both have four columns.
 fn queries(outputs: &Outputs<'_>) -> Vec<Recognized> {
     let pairs = outputs.pairs();
+    let is_of_patches = outputs.has_weight(OF_PATCHES);
     let found = pairs.iter().find(|pair| {
         !pair.has_three_per_cell
             && !pair.is_dense
-            && pair.rows.is_none_or(|rows| rows <= MAX_OBJECTS)
+            && (is_of_patches || pair.rows.is_none_or(|rows| rows <= MAX_OBJECTS))
     });
     let Some(pair) = found else {
         return Vec::new();

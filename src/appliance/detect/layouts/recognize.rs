@@ -36,8 +36,15 @@ const SUPPRESSION: [&str; 7] = [
     "NMSDynamic_TRT",
 ];
 
-/// Parts of the names of outputs that are no boxes: of training, of features, and of masks.
-const FURTHER: [&str; 5] = ["aux", "hidden_state", "intermediate", "proto", "mask"];
+/// Parts of the names of outputs that are not the boxes: of training, of a transformer's encoder, of features, and of masks.
+const FURTHER: [&str; 6] = [
+    "aux",
+    "enc_topk",
+    "hidden_state",
+    "intermediate",
+    "mask",
+    "proto",
+];
 
 /// Parts of the names of scores.
 const SCORES: [&str; 6] = ["score", "logit", "label", "class", "conf", "prob"];

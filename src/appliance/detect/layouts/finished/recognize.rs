@@ -196,8 +196,8 @@ const BY_WEIGHTS: [(&str, (&str, Preprocessing)); 7] = [
     ("multi_level_conv_obj", YOLOX_ORIGIN),
     (YOLOX_WEIGHT, ("YOLOX", YOLOX.input)),
     ("gfl_cls", DAMO),
-    BACKBONES[1],
     BACKBONES[2],
+    BACKBONES[3],
     (SCORE_WEIGHT, AUTHORS),
 ];
 const YOLOX_ORIGIN: (&str, Preprocessing) = ("YOLOX of MMDetection", YOLOX.input);
