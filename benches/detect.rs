@@ -5,8 +5,9 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use jetwatch_detect::decoders::{DType, NetworkShape, OutputDecoder, TensorShape, TensorView};
-use jetwatch_detect::layouts::yolox::Yolox;
+use jetwatch_detect::decoders::{DType, NetworkShape, TensorShape, TensorView};
+use jetwatch_detect::layouts::OutputLayout;
+use jetwatch_detect::layouts::yolox::YoloxForm;
 use jetwatch_detect::model::{ColorOrder, InputElement, InputSpec};
 use jetwatch_detect::{ClassFilter, nms};
 use jetwatch_pixels::{Slot, TensorWriter};
@@ -53,11 +54,13 @@ fn output(input: Size, cells: usize, row_len: usize) -> Vec<f32> {
 
 fn decoding(criterion: &mut Criterion) {
     let input = Size::new(640, 640);
-    let shape = TensorShape {
+    let shapes = [TensorShape {
         element: DType::F32,
         axes: &[8400, 85],
-    };
-    let yolox = Yolox::new(&NetworkShape::new(input, 80, &[shape])).expect("the shape is right");
+    }];
+    let network = NetworkShape::new(input, 80, &shapes);
+    let yolox = YoloxForm::Rows.create_decoder(&network);
+    let yolox = yolox.expect("the shape is right");
     let output = output(input, 8400, 85);
     let output = [TensorView::F32(&output)];
     let all = ClassFilter::new(&[], &[]).expect("nothing to look up");

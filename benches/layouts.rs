@@ -184,12 +184,12 @@ fn yolo() -> Vec<Case> {
     vec![
         case(
             "yolox",
-            Arc::new(layouts::yolox::RawRows),
+            Arc::new(layouts::yolox::YoloxForm::Rows),
             vec![(vec![BOXES, 85], yolox.clone())],
         ),
         case(
             "yolox grids",
-            Arc::new(layouts::yolox::grids::RawGrids),
+            Arc::new(layouts::yolox::YoloxForm::Grids),
             planes_from_grids(&yolox, 85),
         ),
         case(

@@ -90,14 +90,14 @@ fn layout(
         0 => {
             let rows = [8, 16, 32].map(|stride| cells(input, stride)).iter().sum();
             (
-                Arc::new(layouts::yolox::RawRows),
+                Arc::new(layouts::yolox::YoloxForm::Rows),
                 vec![vec![rows, 5 + classes]],
             )
         }
         1 => {
             let strides = strides(bytes, 8, 3)?;
             (
-                Arc::new(layouts::yolox::grids::RawGrids),
+                Arc::new(layouts::yolox::YoloxForm::Grids),
                 planes(input, &strides, 5 + classes),
             )
         }

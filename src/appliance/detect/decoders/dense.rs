@@ -49,6 +49,11 @@ impl Place {
         }
     }
 
+    /// Whether the numbers of a cell are side by side.
+    pub fn are_rows(&self) -> bool {
+        self.number == 1
+    }
+
     /// Index in the tensor.
     pub fn index(&self, cell: usize, number: usize) -> usize {
         self.first + cell * self.cell + number * self.number
@@ -89,7 +94,7 @@ pub enum Activation {
     None,
     /// The sigmoid of each.
     Sigmoid,
-    /// The softmax over the classes and one further number behind them, which stands for no object.
+    /// The softmax over the classes and the number for no object, if there is one.
     Softmax,
 }
 
@@ -100,9 +105,22 @@ pub(crate) struct Scores {
     pub cells: usize,
     pub classes: usize,
     pub activation: Activation,
+    /// The number for no object, of some networks. Only a softmax reads it.
+    pub background: Option<Place>,
 }
 
 impl Scores {
+    /// Finished scores without a number for no object.
+    pub fn finished(place: Place, cells: usize, classes: usize) -> Self {
+        Self {
+            place,
+            cells,
+            classes,
+            activation: Activation::None,
+            background: None,
+        }
+    }
+
     /// Collects the cells whose best class passes, or, with `centerness`, the root of its product with that. `decode_box` gives the
     /// box of a cell, or its invalid number; the candidates count cells from `before` on.
     ///
@@ -117,7 +135,7 @@ impl Scores {
         decode_box: impl Fn(usize) -> Result<Xyxy, ElementIndex>,
     ) {
         // Compiled for each, since the loop over the cells is short.
-        match self.place.number == 1 {
+        match self.place.are_rows() {
             true => self.decode_cells::<true>(tensors, before, centerness, collector, decode_box),
             false => self.decode_cells::<false>(tensors, before, centerness, collector, decode_box),
         }
@@ -140,8 +158,7 @@ impl Scores {
             // A centerness is at most 1, so a class below this cannot reach the threshold.
             Activation::None if centerness.is_some() => collector.threshold * collector.threshold,
             Activation::None => collector.threshold,
-            Activation::Sigmoid => min_logit(collector.threshold),
-            Activation::Softmax => f32::NEG_INFINITY,
+            Activation::Sigmoid | Activation::Softmax => min_logit(collector.threshold),
         };
         let mut block = Block::new();
         for first in (0..self.cells).step_by(BLOCK) {
@@ -157,24 +174,44 @@ impl Scores {
                     true => Span::from_row(&numbers[at(0)..][..classes]),
                     false => block.span(offset),
                 };
-                let is_number = match self.activation {
-                    Activation::None => span.is_valid(),
-                    Activation::Sigmoid | Activation::Softmax => span.sum.is_finite(),
+                let background = match self.activation {
+                    Activation::Softmax => self.background.map(|place| place.index(cell, 0)),
+                    Activation::None | Activation::Sigmoid => None,
                 };
-                if span.max < least && is_number {
+                let is_number = match (self.activation, background) {
+                    (Activation::None, _) => span.is_valid(),
+                    (_, Some(at)) => span.sum.is_finite() && numbers[at].is_finite(),
+                    (_, None) => span.sum.is_finite(),
+                };
+                let may_pass = match (self.activation, background) {
+                    // The softmax of two numbers is the sigmoid of their difference, and further numbers only lower it.
+                    (_, Some(at)) => span.max - numbers[at] >= least,
+                    // The sum of the exponentials is at least what it would be if all logits were equal to their mean. Rounding is
+                    // far less than 0.001.
+                    (Activation::Softmax, None) => {
+                        let count = classes as f32;
+                        let mean = span.sum / count;
+                        mean - span.max <= -(count * collector.threshold).ln() + 0.001
+                    }
+                    (Activation::None | Activation::Sigmoid, None) => span.max >= least,
+                };
+                if !may_pass && is_number {
                     continue;
                 }
                 let scores = (0..classes).map(|class| (at(class), numbers[at(class)]));
+                let other = background.map(|at| (at, numbers[at]));
                 if !is_number {
-                    collector.report_invalid(place.tensor, scores);
+                    let first = other.filter(|(other, _)| *other < at(0));
+                    let all = first.into_iter().chain(scores).chain(other);
+                    collector.report_invalid(place.tensor, all);
                     continue;
                 }
                 let mut score = match self.activation {
                     Activation::None => span.max,
                     Activation::Sigmoid => sigmoid(span.max),
                     Activation::Softmax => {
-                        let all = (0..=classes).map(|class| numbers[at(class)]);
-                        softmax(span.max, all)
+                        let all = scores.clone().chain(other);
+                        softmax(span.max, all.map(|(_, number)| number))
                     }
                 };
                 if let Some((place, numbers)) = centerness {
@@ -186,12 +223,7 @@ impl Scores {
                     }
                     score = (score.min(1.0) * numbers[at].clamp(0.0, 1.0)).sqrt();
                 }
-                // NaN is reported with the number that makes it.
                 if score < collector.threshold {
-                    continue;
-                }
-                if score.is_nan() {
-                    collector.report_non_finite(place.tensor, at(classes));
                     continue;
                 }
                 match decode_box(cell) {

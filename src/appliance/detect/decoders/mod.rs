@@ -13,7 +13,7 @@ pub(crate) mod distances;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub(crate) mod grids;
-pub(crate) mod rows;
+pub(crate) mod objects;
 mod shape;
 pub(crate) mod tensors;
 

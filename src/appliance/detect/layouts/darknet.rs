@@ -16,7 +16,7 @@ use super::recognize::{self, Certainty, Output, Outputs, Recognized, THREE, TINY
 use super::{DETECTOR, Layout, OutputLayout};
 use crate::decoders::boxes::BoxUnit;
 use crate::decoders::dense::{Activation, Boxes, Dense, Place, Scores};
-use crate::decoders::rows::BEFORE_CLASSES;
+use crate::decoders::objects::BEFORE_CLASSES;
 use crate::decoders::tensors::{check_axes, check_count};
 use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape};
 use crate::yaml_values::{elsewhere, invalid, numbers_of};
@@ -275,12 +275,7 @@ fn decoder(network: &NetworkShape<'_>) -> Result<Dense, Mismatch> {
             are_centers: false,
             unit: BoxUnit::Normalized.pixels(input),
         },
-        scores: Scores {
-            place: Place::rows(SCORES, cells, classes, 0),
-            cells,
-            classes,
-            activation: Activation::None,
-        },
+        scores: Scores::finished(Place::rows(SCORES, cells, classes, 0), cells, classes),
         needs_suppression: true,
     })
 }

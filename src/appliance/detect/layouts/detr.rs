@@ -292,7 +292,7 @@ impl Detr {
     pub fn new(parameters: &DetrParameters, network: &NetworkShape<'_>) -> Result<Self, Mismatch> {
         let (input, classes, shapes) = network.parts();
         let float = DType::F32;
-        let (scores, boxes, activation) = match *parameters {
+        let (scores, boxes) = match *parameters {
             DetrParameters::Queries {
                 activation,
                 no_object,
@@ -308,8 +308,12 @@ impl Detr {
                 let queries = shapes[0].axes[0];
                 let wanted = [(Some(queries), "queries"), (Some(BOX), "box")];
                 check_axes(shapes, 1, float, &wanted, advice)?;
-                let scores = Place::rows(0, queries, columns, 0);
-                (scores, Place::rows(1, queries, BOX, 0), activation)
+                let scores = Scores {
+                    activation,
+                    background: has_rest.then(|| Place::rows(0, queries, columns, classes)),
+                    ..Scores::finished(Place::rows(0, queries, columns, 0), queries, classes)
+                };
+                (scores, Place::rows(1, queries, BOX, 0))
             }
             DetrParameters::Joined => {
                 check_count(shapes, 1, "boxes and scores in one")?;
@@ -317,8 +321,9 @@ impl Detr {
                               the labels";
                 let wanted = [(None, "queries"), (Some(BOX + classes), "box and classes")];
                 check_axes(shapes, 0, float, &wanted, advice)?;
-                let place = |before| Place::rows(0, shapes[0].axes[0], BOX + classes, before);
-                (place(BOX), place(0), Activation::None)
+                let queries = shapes[0].axes[0];
+                let place = |before| Place::rows(0, queries, BOX + classes, before);
+                (Scores::finished(place(BOX), queries, classes), place(0))
             }
             DetrParameters::Ranked => {
                 check_count(shapes, 3, "labels, boxes, scores")?;
@@ -343,12 +348,7 @@ impl Detr {
                 are_centers: true,
                 unit: BoxUnit::Normalized.pixels(input),
             },
-            scores: Scores {
-                place: scores,
-                cells: shapes[0].axes[0],
-                classes,
-                activation,
-            },
+            scores,
             needs_suppression: false,
         })))
     }

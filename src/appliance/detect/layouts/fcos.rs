@@ -25,7 +25,7 @@ use std::sync::Arc;
 use super::keys::{TensorForm, Tensors, optional_per_grid, per_grid};
 use super::recognize::{self, Certainty, FOUR, Output, Outputs, Recognized, THREE};
 use super::{CENTERED, DETECTOR, Layout, OutputLayout, Preprocessing};
-use crate::decoders::dense::{Activation, Place, Scores};
+use crate::decoders::dense::{Place, Scores};
 use crate::decoders::distances::{DistanceGrid, Distances};
 use crate::decoders::grids::Grid;
 use crate::decoders::tensors::{check_axes, check_count};
@@ -221,12 +221,7 @@ impl FcosParameters {
             }
             let (cells, tensor_of) = (grid.cells(), |kind| kind * count + level);
             grids.push(DistanceGrid {
-                scores: Scores {
-                    place: Place::planes(level, cells, classes, 0),
-                    cells,
-                    classes,
-                    activation: Activation::None,
-                },
+                scores: Scores::finished(Place::planes(level, cells, classes, 0), cells, classes),
                 sides: Place::planes(tensor_of(1), cells, 4, 0),
                 centerness: (kinds == 3).then(|| Place::planes(tensor_of(2), cells, 1, 0)),
                 bins: 1,

@@ -22,7 +22,7 @@ use jetwatch_config::{Map, Section};
 use super::keys::{TensorForm, Tensors, per_grid};
 use super::recognize::{self, Certainty, FOUR, Outputs, Recognized};
 use super::{DETECTOR, IMAGENET, Layout, OutputLayout, Preprocessing, RAW};
-use crate::decoders::dense::{Activation, Place, Scores};
+use crate::decoders::dense::{Place, Scores};
 use crate::decoders::distances::{DistanceGrid, Distances};
 use crate::decoders::grids::Grid;
 use crate::decoders::tensors::{check_axes, check_count};
@@ -231,12 +231,7 @@ impl GflParameters {
             before += grid.cells();
             DistanceGrid {
                 grid: *grid,
-                scores: Scores {
-                    place: scores,
-                    cells: grid.cells(),
-                    classes,
-                    activation: Activation::None,
-                },
+                scores: Scores::finished(scores, grid.cells(), classes),
                 centerness: None,
                 sides,
                 bins,

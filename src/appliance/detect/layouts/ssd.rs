@@ -25,15 +25,15 @@ use self::keys::SsdKeys;
 use super::keys::{ActivationKey, BoxesAreKey, TensorForm, single};
 use super::recognize::{Certainty, MAX_OBJECTS, Outputs, Pair, Recognized};
 use super::{DETECTOR, Layout, OutputLayout, Preprocessing, UNIT};
-use crate::decoders::activation::{min_logit, sigmoid};
 use crate::decoders::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
 use crate::decoders::candidates::CandidateCollector;
-use crate::decoders::tensors::{check_axes, check_count, floats};
+pub use crate::decoders::dense::Activation as SsdActivation;
+use crate::decoders::dense::{Place, Scores};
+use crate::decoders::tensors::{check_axes, check_count};
 use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorView};
 use crate::graph::Network;
 
 use jetwatch_config::Words;
-use jetwatch_pixels::argmax::{Span, argmax};
 use jetwatch_types::{Size, Xyxy};
 
 pub mod anchors;
@@ -166,23 +166,12 @@ pub enum SsdBackground {
     None,
 }
 
-/// Activation to apply to the scores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SsdActivation {
-    /// The softmax over the row.
-    Softmax,
-    /// The sigmoid of each.
-    Sigmoid,
-    /// Nothing: they are 0 to 1.
-    None,
-}
-
 /// The boxes of one network.
 #[derive(Debug, Clone)]
 pub struct Ssd {
-    parameters: SsdParameters,
-    rows: usize,
-    classes: usize,
+    boxes: SsdBoxes,
+    place: Place,
+    scores: Scores,
     input: Size,
 }
 
@@ -213,21 +202,27 @@ impl Ssd {
         let row_len = classes + usize::from(parameters.background != SsdBackground::None);
         let wanted = [(Some(rows), "boxes"), (Some(row_len), "scores")];
         check_axes(shapes, SCORES, DType::F32, &wanted, advice)?;
+        let column = |column| Place::rows(SCORES, rows, row_len, column);
+        let (first, background) = match parameters.background {
+            SsdBackground::First => (1, Some(column(0))),
+            SsdBackground::Last => (0, Some(column(classes))),
+            SsdBackground::None => (0, None),
+        };
         Ok(Self {
-            parameters: parameters.clone(),
-            rows,
-            classes,
+            boxes: parameters.boxes.clone(),
+            place: Place::rows(BOXES, rows, 4, 0),
+            scores: Scores {
+                activation: parameters.activation,
+                background,
+                ..Scores::finished(column(first), rows, classes)
+            },
             input,
         })
     }
 
-    fn row_len(&self) -> usize {
-        self.classes + usize::from(self.parameters.background != SsdBackground::None)
-    }
-
     /// The box of row number `row`, whose numbers are `raw`, in input pixels.
     fn decode_box(&self, row: usize, raw: [f32; 4]) -> Xyxy {
-        match &self.parameters.boxes {
+        match &self.boxes {
             SsdBoxes::Deltas { anchors, variances } => {
                 let [x, y, width, height] = anchors[row];
                 let delta = |number: usize| raw[number] * variances[number];
@@ -248,99 +243,16 @@ impl Ssd {
 
 impl OutputDecoder for Ssd {
     fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
-        let row_len = self.row_len();
-        let boxes = floats(tensors, BOXES, self.rows * 4);
-        let scores = floats(tensors, SCORES, self.rows * row_len);
-        let least = ScoreThreshold::new(self.parameters.activation, collector.threshold);
-        for (index, row) in scores.chunks_exact(row_len).enumerate() {
-            let (start, background) = match self.parameters.background {
-                SsdBackground::First => (1, Some(row[0])),
-                SsdBackground::Last => (0, Some(row[self.classes])),
-                SsdBackground::None => (0, None),
-            };
-            let classes = &row[start..start + self.classes];
-            let span = Span::from_row(classes);
-            if !least.is_valid(&span, background) {
-                let numbers = row.iter().copied().enumerate();
-                collector.report_invalid(
-                    SCORES,
-                    numbers.map(|(place, score)| (index * row_len + place, score)),
-                );
-                continue;
+        let boxes = self.place.numbers(tensors);
+        self.scores.decode(tensors, 0, None, collector, |row| {
+            let raw = [0, 1, 2, 3].map(|number| boxes[self.place.index(row, number)]);
+            let xyxy = self.decode_box(row, raw);
+            match first_unbounded(&raw, &xyxy) {
+                Some(number) => Err(self.place.element(row, number)),
+                None => Ok(xyxy),
             }
-            if !least.may_pass(&span, background, self.classes) {
-                continue;
-            }
-            let score = match self.parameters.activation {
-                SsdActivation::Softmax => softmax(row, span.max),
-                SsdActivation::Sigmoid => sigmoid(span.max),
-                SsdActivation::None => span.max,
-            };
-            if score < collector.threshold {
-                continue;
-            }
-            let raw = [0, 1, 2, 3].map(|number| boxes[index * 4 + number]);
-            let xyxy = self.decode_box(index, raw);
-            if let Some(number) = first_unbounded(&raw, &xyxy) {
-                collector.report_non_finite(BOXES, index * 4 + number);
-                continue;
-            }
-            let class = argmax(classes.iter().copied(), span.max);
-            collector.push(index, class, score, xyxy);
-        }
+        });
     }
-}
-
-/// The minimum raw values with which a score may reach the threshold. Compared for each
-/// row, so it needs no exponential.
-struct ScoreThreshold {
-    activation: SsdActivation,
-    threshold: f32,
-    logit: f32,
-}
-
-impl ScoreThreshold {
-    fn new(activation: SsdActivation, threshold: f32) -> Self {
-        Self {
-            activation,
-            threshold,
-            logit: min_logit(threshold),
-        }
-    }
-
-    /// Whether all relevant numbers are valid scores or logits.
-    fn is_valid(&self, span: &Span, background: Option<f32>) -> bool {
-        match self.activation {
-            SsdActivation::Softmax => {
-                span.sum.is_finite() && background.is_none_or(|background| background.is_finite())
-            }
-            SsdActivation::Sigmoid => span.sum.is_finite(),
-            SsdActivation::None => span.is_valid(),
-        }
-    }
-
-    fn may_pass(&self, span: &Span, background: Option<f32>, classes: usize) -> bool {
-        match (self.activation, background) {
-            (SsdActivation::None, _) => span.max >= self.threshold,
-            (SsdActivation::Sigmoid, _) => span.max >= self.logit,
-            // The softmax of two numbers is the sigmoid of their difference, and further numbers only lower it.
-            (SsdActivation::Softmax, Some(background)) => span.max - background >= self.logit,
-            // The sum of the exponentials is at least what it would be if all logits were equal to their mean. Rounding is
-            // far less than 0.001.
-            (SsdActivation::Softmax, None) => {
-                let count = classes as f32;
-                let mean = span.sum / count;
-                mean - span.max <= -(count * self.threshold).ln() + 0.001
-            }
-        }
-    }
-}
-
-/// Share of the number `max` in the softmax of `row`.
-fn softmax(row: &[f32], max: f32) -> f32 {
-    let greatest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let sum: f32 = row.iter().map(|logit| (logit - greatest).exp()).sum();
-    (max - greatest).exp() / sum
 }
 
 #[cfg(test)]

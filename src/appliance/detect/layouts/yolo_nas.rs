@@ -25,7 +25,7 @@ use super::recognize::{Certainty, Matrix, Outputs, Pair, Recognized};
 use super::yolox::YOLOX;
 use super::{CENTERED, DETECTOR, IMAGENET, Layout, OutputLayout, Preprocessing, RAW, UNIT, gfl};
 use crate::decoders::boxes::BoxUnit;
-use crate::decoders::dense::{Activation, Boxes, Dense, Place, Scores};
+use crate::decoders::dense::{Boxes, Dense, Place, Scores};
 use crate::decoders::tensors::{check_axes, check_count};
 use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape};
 use jetwatch_types::Placement;
@@ -298,12 +298,7 @@ impl YoloNasForm {
                 are_centers: false,
                 unit: BoxUnit::Pixels.pixels(input),
             },
-            scores: Scores {
-                place: scores,
-                cells,
-                classes,
-                activation: Activation::None,
-            },
+            scores: Scores::finished(scores, cells, classes),
             needs_suppression: true,
         })
     }

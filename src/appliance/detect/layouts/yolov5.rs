@@ -17,9 +17,11 @@ use super::keys::DenseKeys;
 use super::recognize::{Certainty, Outputs, Recognized};
 use super::yolov8::COCO;
 use super::{CENTERED, DETECTOR, Layout, OutputLayout, Preprocessing, yolox};
+use crate::decoders::boxes::from_center;
 use crate::decoders::candidates::CandidateCollector;
-use crate::decoders::rows::{self, BEFORE_CLASSES, from_center};
-use crate::decoders::tensors::{check_axes, check_count, floats};
+use crate::decoders::dense::{Activation, Place};
+use crate::decoders::objects::{BEFORE_CLASSES, Objects};
+use crate::decoders::tensors::{check_axes, check_count};
 use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorView};
 
 /// The layout.
@@ -107,11 +109,7 @@ impl OutputLayout for Rows {
 
 /// Rows of boxes in input pixels for one number of classes.
 #[derive(Debug, Clone)]
-pub struct Yolov5 {
-    rows: usize,
-    row_len: usize,
-    classes: usize,
-}
+pub struct Yolov5(Objects);
 
 impl Yolov5 {
     /// For `[rows, 5 + classes]` with any number of rows and any input size.
@@ -128,22 +126,21 @@ impl Yolov5 {
         let axes = [(None, "rows"), (Some(row_len), "numbers")];
         check_count(shapes, 1, "rows")?;
         check_axes(shapes, 0, DType::F32, &axes, &advice)?;
-        let rows = shapes[0].axes[0];
-        Ok(Self {
-            rows,
-            row_len,
+        let cells = shapes[0].axes[0];
+        Ok(Self(Objects {
+            place: Place::rows(0, cells, row_len, 0),
+            cells,
             classes,
-        })
+            activation: Activation::None,
+        }))
     }
 }
 
 impl OutputDecoder for Yolov5 {
-    /// Of rows whose objectness is below `threshold` nothing else is read.
     fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
-        let output = floats(tensors, 0, self.rows * self.row_len);
-        rows::decode(output, self.row_len, self.classes, collector, |_, raw| {
-            from_center(raw)
-        });
+        let unit = [1.0; 2];
+        self.0
+            .decode(tensors, 0, collector, |_, raw| from_center(raw, unit));
     }
 }
 

@@ -20,7 +20,7 @@ use super::recognize::{self, Certainty, FOUR, Output, Outputs, Recognized, THREE
 use super::yolov8::COCO;
 use super::yolov8_raw::{activation, activation_of};
 use super::{CENTERED, DETECTOR, Layout};
-use crate::decoders::rows::BEFORE_CLASSES;
+use crate::decoders::objects::BEFORE_CLASSES;
 
 /// The layout.
 pub(crate) const YOLOV5_RAW: Layout = Layout {

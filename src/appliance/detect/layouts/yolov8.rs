@@ -15,7 +15,7 @@ use super::recognize::{Certainty, Matrix, Outputs, Recognized};
 use super::yolo_nas::are_corners;
 use super::{CENTERED, DETECTOR, Layout, OutputLayout};
 use crate::decoders::boxes::BoxUnit;
-use crate::decoders::dense::{Activation, Boxes, Dense, Place, Scores};
+use crate::decoders::dense::{Boxes, Dense, Place, Scores};
 use crate::decoders::tensors::{check_axes, check_count};
 use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape};
 
@@ -149,12 +149,7 @@ impl Planes {
                 are_centers: true,
                 unit: self.box_unit.pixels(input),
             },
-            scores: Scores {
-                place: place(BEFORE_CLASSES),
-                cells,
-                classes,
-                activation: Activation::None,
-            },
+            scores: Scores::finished(place(BEFORE_CLASSES), cells, classes),
             needs_suppression: true,
         })
     }

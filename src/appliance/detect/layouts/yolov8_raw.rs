@@ -26,7 +26,7 @@ use super::{CENTERED, DETECTOR, Layout, OutputLayout};
 use crate::decoders::dense::{Activation, Place, Scores};
 use crate::decoders::distances::{DistanceGrid, Distances, MAX_BINS};
 use crate::decoders::grids::Grid;
-use crate::decoders::rows::BEFORE_CLASSES;
+use crate::decoders::objects::BEFORE_CLASSES;
 use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, TensorShape};
 use crate::yaml_values::elsewhere;
 use jetwatch_types::Size;
@@ -379,10 +379,8 @@ impl RawHead {
             grids.push(DistanceGrid {
                 grid: sides.grid,
                 scores: Scores {
-                    place: scores,
-                    cells: sides.grid.cells(),
-                    classes,
                     activation: self.activation,
+                    ..Scores::finished(scores, sides.grid.cells(), classes)
                 },
                 centerness: None,
                 sides: sides.place(match self.are_joined && self.scores_first {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The raw output of YOLOX in one tensor, as boxes in input pixels. Pure; [`grids`] reads the same with one tensor per grid.
+//! The raw output of YOLOX in one tensor, or in one tensor per grid, as boxes in input pixels. Pure; decoded as
+//! [Darknet's grids](super::darknet::grids).
 //!
 //! The output holds one row for each cell of three grids over the input, of strides 8, 16 and 32 pixels, each row by
 //! row. A row is `[x, y, w, h, objectness, class 0, class 1, …]`; objectness and classes are after a sigmoid in the
@@ -9,21 +10,21 @@
 //! center = ((x + gx)·s, (y + gy)·s)     size = (eʷ·s, eʰ·s)     score = objectness · best class
 //! ```
 //!
-//! [`grids`]: self::grids
+//! The tensors of grids are `[5 + classes, h, w]`: a plane each for x, y, w, h, objectness and every class.
 
 use std::sync::Arc;
 
+use super::darknet::grids::{AnchoredGrid, DarknetGrids, SizeFormula};
 use super::keys::{TensorForm, per_grid};
 use super::recognize::{self, Certainty, Matrix, Outputs, Recognized, THREE};
 use super::{DETECTOR, Layout, OutputLayout, Preprocessing, RAW};
-use crate::decoders::candidates::CandidateCollector;
-use crate::decoders::rows::{self, BEFORE_CLASSES};
-use crate::decoders::tensors::{check_axes, check_count, floats};
-use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorView};
+use crate::decoders::dense::{Activation, Place};
+use crate::decoders::grids::Grid;
+use crate::decoders::objects::{BEFORE_CLASSES, Objects};
+use crate::decoders::tensors::{check_axes, check_count};
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape};
 
-use jetwatch_types::{Placement, Xyxy};
-
-pub mod grids;
+use jetwatch_types::Placement;
 
 /// The layout.
 pub const YOLOX: Layout = Layout {
@@ -37,10 +38,10 @@ pub const YOLOX: Layout = Layout {
     },
     tensors: &[TensorForm::Name, TensorForm::Roles(&[per_grid("grids")])],
     read: |_, tensors, _| {
-        Some(match tensors?.is_name() {
-            true => Arc::new(RawRows),
-            false => Arc::new(grids::RawGrids),
-        })
+        Some(Arc::new(match tensors?.is_name() {
+            true => YoloxForm::Rows,
+            false => YoloxForm::Grids,
+        }))
     },
     recognize: |outputs| rows(outputs).into_iter().chain(maps(outputs)).collect(),
     ..DETECTOR
@@ -83,13 +84,18 @@ fn maps(outputs: &Outputs<'_>) -> Option<Recognized> {
     Some(Recognized::new(certainty, classes, tensors, reason))
 }
 
-/// One tensor of rows, which needs no parameters.
-#[derive(Debug)]
-pub struct RawRows;
+/// Number of tensors; there are no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum YoloxForm {
+    /// One with a row for each cell.
+    Rows,
+    /// One with planes for each grid.
+    Grids,
+}
 
-impl OutputLayout for RawRows {
+impl OutputLayout for YoloxForm {
     fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
-        Ok(Box::new(Yolox::new(network)?))
+        Ok(Box::new(self.decoder(network)?))
     }
 
     fn side_multiple(&self) -> u32 {
@@ -97,68 +103,83 @@ impl OutputLayout for RawRows {
     }
 }
 
-/// Strides of the three grids in pixels.
-const STRIDES: [u32; 3] = [8, 16, 32];
-
-/// The grids over one input size for one number of classes.
-#[derive(Debug, Clone)]
-pub struct Yolox {
-    /// Column, row and stride of each cell, in the order of the output.
-    cells: Box<[[f32; 3]]>,
-    classes: usize,
-}
-
-impl Yolox {
-    /// The grids over `input`, whose sides are multiples of 32, with at least one class, for `[cells, 5 + classes]`.
+impl YoloxForm {
+    /// The grids over the input, whose sides are multiples of 32. Their boxes are Darknet's with one anchor of the stride's size and
+    /// without sigmoids.
     ///
     /// # Errors
-    /// There is not exactly one tensor, or it does not have a row of 5 numbers and `classes` for each cell of the grids over `input`.
-    pub fn new(network: &NetworkShape<'_>) -> Result<Self, Mismatch> {
-        let (input, classes, shapes) = network.parts();
-        let grid = |stride: u32| {
-            let columns = input.width / stride;
-            (0..input.height / stride)
-                .flat_map(move |y| (0..columns).map(move |x| [x as f32, y as f32, stride as f32]))
+    /// The tensors are not those of the grids, with 5 numbers and one for each class.
+    fn decoder(self, network: &NetworkShape<'_>) -> Result<DarknetGrids, Mismatch> {
+        let numbers = BEFORE_CLASSES + network.classes;
+        let grids = match self {
+            Self::Rows => check_rows(network, numbers)?,
+            Self::Grids => check_grids(network, numbers)?,
         };
-        let yolox = Self {
-            cells: STRIDES.into_iter().flat_map(grid).collect(),
-            classes,
+        let all = grids.iter().map(Grid::cells).sum();
+        let mut before = 0;
+        let of_grid = |(tensor, grid): (usize, &Grid)| {
+            let (cells, stride) = (grid.cells(), grid.stride as f32);
+            let place = match self {
+                Self::Rows => Place::rows(0, all, numbers, before * numbers),
+                Self::Grids => Place::planes(tensor, cells, numbers, 0),
+            };
+            before += cells;
+            AnchoredGrid {
+                grid: *grid,
+                objects: Objects {
+                    place,
+                    cells,
+                    classes: network.classes,
+                    activation: Activation::None,
+                },
+                anchor: [stride; 2],
+                scale_x_y: 1.0,
+            }
         };
-        let advice = format!(
-            "YOLOX has {} rows for an input of {input} and 5 numbers before the classes; check input size and labels \
-             ({classes}) in model.yaml",
-            yolox.cells.len()
-        );
-        let axes = [
-            (Some(yolox.cells.len()), "rows"),
-            (Some(yolox.row_len()), "numbers"),
-        ];
-        check_count(shapes, 1, "rows")?;
-        check_axes(shapes, 0, DType::F32, &axes, &advice)?;
-        Ok(yolox)
-    }
-
-    fn row_len(&self) -> usize {
-        BEFORE_CLASSES + self.classes
+        Ok(DarknetGrids {
+            grids: grids.iter().enumerate().map(of_grid).collect(),
+            sizes: SizeFormula::Exponential,
+        })
     }
 }
 
-impl OutputDecoder for Yolox {
-    /// Of rows whose objectness is below `threshold` nothing else is read.
-    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
-        let row_len = self.row_len();
-        let output = floats(tensors, 0, self.cells.len() * row_len);
-        rows::decode(output, row_len, self.classes, collector, |index, raw| {
-            decode_box(raw, self.cells[index])
-        });
-    }
+/// The grids of `[cells, numbers]`.
+fn check_rows(network: &NetworkShape<'_>, numbers: usize) -> Result<Vec<Grid>, Mismatch> {
+    let (input, classes, shapes) = network.parts();
+    let grids = THREE.map(|stride| Grid::new(input, stride));
+    let rows: usize = grids.iter().map(Grid::cells).sum();
+    let advice = format!(
+        "YOLOX has {rows} rows for an input of {input} and 5 numbers before the classes; check input size and labels \
+         ({classes}) in model.yaml"
+    );
+    let axes = [(Some(rows), "rows"), (Some(numbers), "numbers")];
+    check_count(shapes, 1, "rows")?;
+    check_axes(shapes, 0, DType::F32, &axes, &advice)?;
+    Ok(grids.to_vec())
 }
 
-/// The box of a cell in input pixels, from its four numbers and its column, row and stride.
-pub(super) fn decode_box([x, y, w, h]: [f32; 4], [column, line, stride]: [f32; 3]) -> Xyxy {
-    let (x, y) = ((x + column) * stride, (y + line) * stride);
-    let (half_w, half_h) = (w.exp() * stride * 0.5, h.exp() * stride * 0.5);
-    [x - half_w, y - half_h, x + half_w, y + half_h]
+/// The grids of tensors `[planes, h, w]` in the order of growing strides, which follow from the sizes.
+fn check_grids(network: &NetworkShape<'_>, planes: usize) -> Result<Vec<Grid>, Mismatch> {
+    let (input, classes, shapes) = network.parts();
+    let advice = format!(
+        "YOLOX has 5 planes before those of the classes in every grid; check labels ({classes}), input size and the \
+         order of output.tensors.grids, which is that of growing strides, in model.yaml"
+    );
+    let axes = [(Some(planes), "planes"), (None, "h"), (None, "w")];
+    let mut grids: Vec<Grid> = Vec::with_capacity(shapes.len());
+    for (tensor, shape) in shapes.iter().enumerate() {
+        check_axes(shapes, tensor, DType::F32, &axes, &advice)?;
+        let above = grids.last().map_or(1, |grid| grid.stride);
+        let grid = Grid::from_size(input, above, shape.axes[2], shape.axes[1]);
+        grids.push(grid.ok_or_else(|| Mismatch {
+            tensor,
+            expected: format!(
+                "float32 [{planes}, h, w] with h and w those of the input, {input}, divided by a stride of 8, 16 or 32"
+            ),
+            advice: advice.clone(),
+        })?);
+    }
+    Ok(grids)
 }
 
 #[cfg(test)]
@@ -169,31 +190,42 @@ mod tests {
     use jetwatch_types::Size;
 
     fn make(
-        side: [u32; 2],
+        form: YoloxForm,
+        input: Size,
         classes: usize,
-    ) -> impl Fn(&[TensorShape<'_>]) -> Result<Yolox, Mismatch> {
-        move |shapes| {
-            Yolox::new(&NetworkShape::new(
-                Size::new(side[0], side[1]),
-                classes,
-                shapes,
-            ))
-        }
+    ) -> impl Fn(&[TensorShape<'_>]) -> Result<DarknetGrids, Mismatch> {
+        move |shapes| form.decoder(&NetworkShape::new(input, classes, shapes))
     }
 
     #[test]
     fn cells_are_the_sum_of_the_three_grids() {
+        let make = |side, classes| make(YoloxForm::Rows, Size::new(side, side), classes);
         for (side, classes, rows) in [(416, 80, 3549), (640, 80, 8400), (64, 2, 84)] {
-            DecoderFixture::new(vec![vec![rows, 5 + classes]], make([side, side], classes));
+            DecoderFixture::new(vec![vec![rows, 5 + classes]], make(side, classes));
         }
         let (f32, expected) = (DType::F32, "float32 [3549, 85]");
         #[rustfmt::skip]
-        check_refused(make([416, 416], 80), "labels (80)", &[
+        check_refused(make(416, 80), "labels (80)", &[
             (&[&[3549, 84]], f32, 0, expected),
             (&[&[3548, 85]], f32, 0, expected),
             (&[&[85, 3549]], f32, 0, expected),
             (&[&[3549 * 85]], f32, 0, expected),
             (&[&[1, 3549, 85]], f32, 0, expected),
+        ]);
+    }
+
+    #[test]
+    fn other_grids_are_rejected_with_expected_shape() {
+        const PLANES: usize = 5 + 3;
+        let make = make(YoloxForm::Grids, Size::new(96, 64), 3);
+        let f32 = DType::F32;
+        let stride = "with h and w those of the input, 96×64, divided by a stride of 8, 16 or 32";
+        let (planes, stride) = ("float32 [8, h, w]", format!("float32 [8, h, w] {stride}"));
+        #[rustfmt::skip]
+        check_refused(make, "labels (3)", &[
+            (&[&[PLANES, 8, 12], &[PLANES, 4, 6], &[PLANES + 1, 2, 3]], f32, 2, planes),
+            (&[&[PLANES, 12, 8], &[PLANES, 4, 6], &[PLANES, 2, 3]], f32, 0, &stride),
+            (&[&[PLANES, 8, 12], &[PLANES, 2, 3], &[PLANES, 4, 6]], f32, 2, &stride),
         ]);
     }
 }

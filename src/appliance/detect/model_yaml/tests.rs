@@ -2,7 +2,7 @@
 //! Tests of the keys of `model.yaml`: what is read, what may be left out, and how each mistake is told.
 
 use super::*;
-use crate::layouts::{OutputSpec, yolox::RawRows};
+use crate::layouts::{OutputSpec, yolox::YoloxForm};
 use crate::model::{ColorOrder, ModelError};
 use jetwatch_types::Placement;
 
@@ -86,7 +86,7 @@ fn full_model_yaml_is_parsed() {
         spec.output,
         OutputSpec {
             tensors: vec!["output".to_owned()],
-            layout: std::sync::Arc::new(RawRows)
+            layout: std::sync::Arc::new(YoloxForm::Rows)
         }
     );
     assert_eq!(spec.labels, ["person", "car"]);

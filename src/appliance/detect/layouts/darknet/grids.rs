@@ -16,18 +16,14 @@
 //! The sigmoid is computed only for what can reach the threshold: objectness is compared as a logit.
 
 use super::super::OutputLayout;
-use crate::decoders::activation::{min_logit, sigmoid};
-use crate::decoders::candidates::{CandidateCollector, is_valid};
+use crate::decoders::boxes::from_center;
+use crate::decoders::candidates::CandidateCollector;
 use crate::decoders::dense::{Activation, Place};
 use crate::decoders::grids::Grid;
-use crate::decoders::rows::{BEFORE_CLASSES, first_non_finite, from_center};
+use crate::decoders::objects::{BEFORE_CLASSES, Objects};
 use crate::decoders::tensors::check_axes;
 use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorView};
-
-use jetwatch_pixels::argmax::argmax;
-
-/// Plane of the objectness among those of an anchor.
-const OBJECTNESS: usize = 4;
+use jetwatch_types::Xyxy;
 
 /// The grids as `model.yaml` specifies them.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,19 +60,18 @@ impl OutputLayout for DarknetGridsParameters {
 /// The grids over one input size for one number of classes.
 #[derive(Debug, Clone)]
 pub struct DarknetGrids {
-    grids: Box<[AnchoredGrid]>,
-    classes: usize,
-    sizes: SizeFormula,
-    activation: Activation,
+    pub(in super::super) grids: Vec<AnchoredGrid>,
+    pub(in super::super) sizes: SizeFormula,
 }
 
+/// The boxes of one anchor of a grid.
 #[derive(Debug, Clone)]
-struct AnchoredGrid {
-    grid: Grid,
-    anchors: Box<[[f32; 2]]>,
-    scale_x_y: f32,
-    /// Whether the numbers of a cell are consecutive instead of in planes.
-    are_rows: bool,
+pub(in super::super) struct AnchoredGrid {
+    pub grid: Grid,
+    pub objects: Objects,
+    /// Width and height in input pixels.
+    pub anchor: [f32; 2],
+    pub scale_x_y: f32,
 }
 
 impl DarknetGrids {
@@ -119,118 +114,76 @@ impl DarknetGrids {
                 ),
                 advice,
             })?;
-            grids.push(AnchoredGrid {
-                grid,
-                anchors: anchors.as_slice().into(),
-                scale_x_y: *scale_x_y,
-                are_rows,
-            });
+            let cells = grid.cells();
+            let place = |anchor| match are_rows {
+                true => Place::rows(
+                    tensor,
+                    anchors.len() * cells,
+                    numbers,
+                    anchor * cells * numbers,
+                ),
+                false => Place::planes(tensor, cells, planes, anchor * numbers),
+            };
+            grids.extend(
+                anchors
+                    .iter()
+                    .enumerate()
+                    .map(|(anchor, size)| AnchoredGrid {
+                        grid,
+                        objects: Objects {
+                            place: place(anchor),
+                            cells,
+                            classes,
+                            activation: parameters.activation,
+                        },
+                        anchor: *size,
+                        scale_x_y: *scale_x_y,
+                    }),
+            );
         }
         Ok(Self {
-            grids: grids.into(),
-            classes,
+            grids,
             sizes: parameters.sizes,
-            activation: parameters.activation,
         })
     }
 }
 
 impl OutputDecoder for DarknetGrids {
-    /// Of cells whose objectness is below `threshold` nothing else is read.
     fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
-        let planes = BEFORE_CLASSES + self.classes;
-        let is_finished = self.activation == Activation::None;
-        let least = if is_finished {
-            collector.threshold
-        } else {
-            min_logit(collector.threshold)
-        };
         let mut before = 0;
-        for (tensor, anchored) in self.grids.iter().enumerate() {
-            let cells = anchored.grid.cells();
-            let count = anchored.anchors.len();
-            let place = |anchor| match anchored.are_rows {
-                true => Place::rows(tensor, count * cells, planes, anchor * cells * planes),
-                false => Place::planes(tensor, cells, count * planes, anchor * planes),
-            };
-            for (anchor, size) in anchored.anchors.iter().enumerate() {
-                let place = place(anchor);
-                let output = place.numbers(tensors);
-                for cell in 0..cells {
-                    let number = |plane: usize| output[place.index(cell, plane)];
-                    let objectness = number(OBJECTNESS);
-                    // Written so that NaN and both infinities are not skipped.
-                    if objectness < least && objectness > f32::NEG_INFINITY {
-                        continue;
-                    }
-                    let raw = [0, 1, 2, 3].map(number);
-                    let xyxy = anchored.decode_box(raw, cell, *size, self);
-                    if let Some(plane) = first_non_finite(&raw, &xyxy) {
-                        collector.report_non_finite(tensor, place.index(cell, plane));
-                        continue;
-                    }
-                    let mut scores = (OBJECTNESS..planes).map(number);
-                    let is_sound = |score: f32| match is_finished {
-                        true => is_valid(score),
-                        false => score.is_finite(),
-                    };
-                    if !scores.all(is_sound) {
-                        let scores = (OBJECTNESS..planes).map(|plane| place.index(cell, plane));
-                        let scores = scores.map(|index| (index, output[index]));
-                        collector.report_invalid(tensor, scores);
-                        continue;
-                    }
-                    let classes = (BEFORE_CLASSES..planes).map(number);
-                    let best = classes.clone().fold(f32::NEG_INFINITY, f32::max);
-                    let score = self.sigmoid(objectness) * self.sigmoid(best);
-                    collector.push(before + cell, argmax(classes, best), score, xyxy);
-                }
-                // Anchors of a grid are consecutive.
-                before += cells;
-            }
-        }
-    }
-}
-
-impl DarknetGrids {
-    /// Of a number, unless the network has computed it.
-    fn sigmoid(&self, number: f32) -> f32 {
-        match self.activation {
-            Activation::None => number,
-            Activation::Sigmoid | Activation::Softmax => sigmoid(number),
+        for anchored in &self.grids {
+            let decode_box = |cell, raw| anchored.decode_box(raw, cell, self.sizes);
+            (anchored.objects).decode(tensors, before, collector, decode_box);
+            before += anchored.grid.cells();
         }
     }
 }
 
 impl AnchoredGrid {
-    /// The box of a cell and an anchor in input pixels.
-    fn decode_box(
-        &self,
-        [x, y, w, h]: [f32; 4],
-        cell: usize,
-        anchor: [f32; 2],
-        decoder: &DarknetGrids,
-    ) -> [f32; 4] {
+    /// The box of a cell in input pixels.
+    fn decode_box(&self, [x, y, w, h]: [f32; 4], cell: usize, sizes: SizeFormula) -> Xyxy {
         let [column, line] = self.grid.cell(cell);
         let stride = self.grid.stride as f32;
-        let inside =
-            |number: f32| self.scale_x_y * decoder.sigmoid(number) - (self.scale_x_y - 1.0) * 0.5;
-        let factor = |number: f32| match decoder.sizes {
+        let sigmoid = |number| self.objects.activated(number);
+        let inside = |number| self.scale_x_y * sigmoid(number) - (self.scale_x_y - 1.0) * 0.5;
+        let factor = |number: f32| match sizes {
             SizeFormula::Exponential => number.exp(),
-            SizeFormula::Square => (2.0 * decoder.sigmoid(number)).powi(2),
+            SizeFormula::Square => (2.0 * sigmoid(number)).powi(2),
         };
-        from_center([
+        let raw = [
             (inside(x) + column) * stride,
             (inside(y) + line) * stride,
-            factor(w) * anchor[0],
-            factor(h) * anchor[1],
-        ])
+            factor(w) * self.anchor[0],
+            factor(h) * self.anchor[1],
+        ];
+        from_center(raw, [1.0; 2])
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decoders::activation::sigmoid;
     use crate::decoders::fixture::{DecoderFixture, candidate, check_near, check_refused};
     use crate::decoders::{DecodeDiagnostics, TensorShape};
     use jetwatch_types::Size;

@@ -21,7 +21,7 @@ use crate::layouts::yolo_nas::YoloNasForm;
 use crate::layouts::yolov5::Rows;
 use crate::layouts::yolov8::Planes;
 use crate::layouts::yolov8_raw::{DistancesAre, RawHead};
-use crate::layouts::yolox::{RawRows, grids::RawGrids};
+use crate::layouts::yolox::YoloxForm;
 use crate::layouts::{OutputLayout, OutputSpec};
 use crate::model_yaml::tests::{FULL, parse};
 
@@ -106,8 +106,8 @@ fn every_layout_has_its_tensors_in_its_own_order() {
     let separate = |grids| GflTensors::Separate { grids };
     #[rustfmt::skip]
     let cases: [(&str, Arc<dyn OutputLayout>, &str); 32] = [
-        ("{layout: yolox, name: a}", layout(RawRows), "a"),
-        ("{layout: yolox, tensors: {grids: [c, a, b]}}", layout(RawGrids), "c a b"),
+        ("{layout: yolox, name: a}", layout(YoloxForm::Rows), "a"),
+        ("{layout: yolox, tensors: {grids: [c, a, b]}}", layout(YoloxForm::Grids), "c a b"),
         ("{layout: yolov5, name: a}", layout(Rows { mask_coefficients: 0 }), "a"),
         ("{layout: yolov5, name: a, mask_coefficients: 32}", layout(Rows { mask_coefficients: 32 }), "a"),
         ("{layout: yolov8, name: a}", planes(false, 0, BoxUnit::Pixels), "a"),
