@@ -144,7 +144,7 @@ impl OutputLayout for ClassifierScores {
     }
 
     fn allows_several(&self) -> bool {
-        self.allow_several()
+        matches!(self, Self::Sigmoid)
     }
 }
 
@@ -157,14 +157,6 @@ pub enum ClassifierScores {
     Logits,
     /// An independent score for each label.
     Sigmoid,
-}
-
-impl ClassifierScores {
-    /// Whether several labels may apply to one image.
-    #[must_use]
-    pub const fn allow_several(self) -> bool {
-        matches!(self, Self::Sigmoid)
-    }
 }
 
 /// A classifier with a number of labels.
@@ -233,7 +225,7 @@ impl OutputDecoder for Classifier {
             ClassifierScores::Softmax | ClassifierScores::Sigmoid => is_valid(*score),
         };
         match scores.iter().position(|score| !is_score(score)) {
-            None if self.scores.allow_several() => {
+            None if self.scores.allows_several() => {
                 for (class, score) in scores.iter().copied().enumerate() {
                     collector.push(class, class as u16, score, self.image_box);
                 }

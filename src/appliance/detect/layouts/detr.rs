@@ -18,15 +18,15 @@ use std::sync::Arc;
 use jetwatch_config::{Map, Section};
 use jetwatch_types::Placement;
 
+use super::finished::Finished;
 use super::keys::{ActivationKey, TensorForm, Tensors, single};
 use super::recognize::{self, Certainty, MAX_OBJECTS, Outputs, Recognized, THREE};
 use super::{DETECTOR, IMAGENET, Layout, OutputLayout, Preprocessing, UNIT};
-use crate::decoders::boxes::{BoxUnit, first_unbounded};
-use crate::decoders::candidates::{CandidateCollector, is_valid};
+use crate::decoders::boxes::BoxUnit;
 pub use crate::decoders::dense::Activation as DetrActivation;
 use crate::decoders::dense::{Activation, Boxes, Dense, Place, Scores};
-use crate::decoders::tensors::{check_axes, check_count, floats};
-use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, OutputDecoder, TensorView};
+use crate::decoders::tensors::{check_axes, check_count};
+use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape};
 use crate::graph::Element;
 use crate::yaml_values::invalid;
 
@@ -249,7 +249,10 @@ fn queries(outputs: &Outputs<'_>) -> Vec<Recognized> {
 
 impl OutputLayout for DetrParameters {
     fn create_decoder(&self, network: &NetworkShape<'_>) -> Result<BoxedDecoder, Mismatch> {
-        Ok(Box::new(Detr::new(self, network)?))
+        Ok(match self {
+            Self::Ranked => Box::new(ranked_decoder(network)?),
+            Self::Queries { .. } | Self::Joined => Box::new(self.decoder(network)?),
+        })
     }
 }
 
@@ -272,28 +275,16 @@ pub enum DetrParameters {
     Ranked,
 }
 
-/// The queries of one network.
-#[derive(Debug, Clone)]
-pub struct Detr(Queries);
-
-#[derive(Debug, Clone)]
-enum Queries {
-    /// One score for each class.
-    Scored(Dense),
-    /// The network has selected class and score.
-    Ranked { queries: usize, classes: usize },
-}
-
-impl Detr {
-    /// A decoder for the tensors `shapes`; the number of queries is theirs.
+impl DetrParameters {
+    /// A decoder for one score of each class; the number of queries is that of the tensors.
     ///
     /// # Errors
-    /// The tensors are not those of the form in `parameters`, or do not have the same number of queries, or not `classes`.
-    pub fn new(parameters: &DetrParameters, network: &NetworkShape<'_>) -> Result<Self, Mismatch> {
+    /// The tensors are not those of the form, or do not have the same number of queries, or not that of the classes.
+    fn decoder(&self, network: &NetworkShape<'_>) -> Result<Dense, Mismatch> {
         let (input, classes, shapes) = network.parts();
         let float = DType::F32;
-        let (scores, boxes) = match *parameters {
-            DetrParameters::Queries {
+        let (scores, boxes) = match *self {
+            Self::Queries {
                 activation,
                 no_object,
             } => {
@@ -315,7 +306,7 @@ impl Detr {
                 };
                 (scores, Place::rows(1, queries, BOX, 0))
             }
-            DetrParameters::Joined => {
+            Self::Joined | Self::Ranked => {
                 check_count(shapes, 1, "boxes and scores in one")?;
                 let advice = "one tensor of the layout detr has the box and one number for each label in each row: check \
                               the labels";
@@ -325,24 +316,8 @@ impl Detr {
                 let place = |before| Place::rows(0, queries, BOX + classes, before);
                 (Scores::finished(place(BOX), queries, classes), place(0))
             }
-            DetrParameters::Ranked => {
-                check_count(shapes, 3, "labels, boxes, scores")?;
-                let advice = "the layout detr with labels has one label, one box and one score for each query, in this \
-                              order";
-                // TensorRT gives 64-bit numbers as 32-bit ones.
-                let whole = match shapes[0].element {
-                    DType::I32 => DType::I32,
-                    DType::F32 | DType::I64 => DType::I64,
-                };
-                check_axes(shapes, 0, whole, &[(None, "queries")], advice)?;
-                let queries = shapes[0].axes[0];
-                let wanted = [(Some(queries), "queries"), (Some(BOX), "box")];
-                check_axes(shapes, 1, float, &wanted, advice)?;
-                check_axes(shapes, 2, float, &[(Some(queries), "queries")], advice)?;
-                return Ok(Self(Queries::Ranked { queries, classes }));
-            }
         };
-        Ok(Self(Queries::Scored(Dense {
+        Ok(Dense {
             boxes: Boxes {
                 place: boxes,
                 are_centers: true,
@@ -350,58 +325,26 @@ impl Detr {
             },
             scores,
             needs_suppression: false,
-        })))
+        })
     }
 }
 
-/// Decodes queries for which the network has selected class and score.
-fn decode_ranked(
-    tensors: &[TensorView<'_>],
-    queries: usize,
-    classes: usize,
-    collector: &mut CandidateCollector<'_>,
-) {
-    let boxes = floats(tensors, 1, queries * BOX);
-    let scores = floats(tensors, 2, queries);
-    for (query, score) in scores.iter().copied().enumerate() {
-        if !is_valid(score) {
-            collector.report_invalid(2, [(query, score)].into_iter());
-            continue;
-        }
-        if score < collector.threshold {
-            continue;
-        }
-        let label = match tensors[0] {
-            TensorView::I32(labels) => i64::from(labels[query]),
-            TensorView::I64(labels) => labels[query],
-            TensorView::F32(_) => panic!("labels were checked to be whole numbers"),
-        };
-        let Some(class) = usize::try_from(label).ok().filter(|class| *class < classes) else {
-            collector.report_unknown_class(0, query);
-            continue;
-        };
-        let xyxy = [0, 1, 2, 3].map(|place| boxes[query * BOX + place]);
-        if let Some(place) = first_unbounded(&xyxy, &xyxy) {
-            collector.report_non_finite(1, query * BOX + place);
-            continue;
-        }
-        collector.push(query, class as u16, score, xyxy);
-    }
-}
-
-impl OutputDecoder for Detr {
-    fn collect(&self, tensors: &[TensorView<'_>], collector: &mut CandidateCollector<'_>) {
-        match &self.0 {
-            Queries::Scored(dense) => dense.collect(tensors, collector),
-            Queries::Ranked { queries, classes } => {
-                decode_ranked(tensors, *queries, *classes, collector);
-            }
-        }
-    }
-
-    fn needs_suppression(&self) -> bool {
-        false
-    }
+/// A decoder for queries for which the network has selected class and score.
+fn ranked_decoder(network: &NetworkShape<'_>) -> Result<Finished, Mismatch> {
+    let (float, shapes) = (DType::F32, network.shapes);
+    check_count(shapes, 3, "labels, boxes, scores")?;
+    let advice = "the layout detr with labels has one label, one box and one score for each query, in this order";
+    // TensorRT gives 64-bit numbers as 32-bit ones.
+    let whole = match shapes[0].element {
+        DType::I32 => DType::I32,
+        DType::F32 | DType::I64 => DType::I64,
+    };
+    check_axes(shapes, 0, whole, &[(None, "queries")], advice)?;
+    let queries = shapes[0].axes[0];
+    let wanted = [(Some(queries), "queries"), (Some(BOX), "box")];
+    check_axes(shapes, 1, float, &wanted, advice)?;
+    check_axes(shapes, 2, float, &[(Some(queries), "queries")], advice)?;
+    Finished::ranked(network)
 }
 
 #[cfg(test)]
@@ -424,7 +367,7 @@ mod tests {
         };
         let refused = |parameters: DetrParameters, axes: &[&[usize]], tensor, expected: &str| {
             let make = |shapes: &[TensorShape<'_>]| {
-                Detr::new(&parameters, &NetworkShape::new(INPUT, 2, shapes))
+                parameters.create_decoder(&NetworkShape::new(INPUT, 2, shapes))
             };
             check_refused(make, "", &[(axes, F32, tensor, expected)]);
         };
@@ -451,13 +394,13 @@ mod tests {
                 no_object: true,
             };
             let mut fixture = DecoderFixture::new(vec![vec![2, 3], vec![2, 4]], |shapes| {
-                Detr::new(&parameters, &NetworkShape::new(INPUT, 2, shapes))
+                parameters.decoder(&NetworkShape::new(INPUT, 2, shapes))
             });
             fixture.floats[0] = vec![0.0, 2.0_f32.ln(), 5.0_f32.ln(), 0.0, 0.0, 40.0];
             fixture
         };
         let mut softmax = make(DetrActivation::Softmax);
-        let found = |fixture: &DecoderFixture<Detr>| -> Vec<(u32, u16, f32)> {
+        let found = |fixture: &DecoderFixture<Dense>| -> Vec<(u32, u16, f32)> {
             let found = fixture.decode(0.2).0.into_iter();
             found
                 .map(|found| (found.cell, found.class, found.score))

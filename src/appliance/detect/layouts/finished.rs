@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use jetwatch_config::Section;
 
-use self::keys::{BoxForm, Columns, FinishedKeys, PADDLE};
+use self::keys::{BoxForm, CORNERS, Columns, FinishedKeys, PADDLE};
 use super::keys::{BoxesAreKey, TensorForm, optional, single};
 use super::{CENTERED, DETECTOR, Layout, OutputLayout};
 use crate::decoders::boxes::{BoxUnit, first_unbounded, from_center, from_corners};
@@ -148,6 +148,8 @@ pub struct Finished {
     first_class: u32,
     classes: usize,
     suppressed: bool,
+    /// Whether a class below 0 is that of a row that only fills the tensor.
+    may_fill: bool,
     unit: [f32; 2],
 }
 
@@ -214,7 +216,21 @@ impl Finished {
             first_class: layout.first_class,
             classes,
             suppressed: layout.suppressed,
+            may_fill: !roles.contains(&COUNT),
             unit: layout.box_unit.pixels(input),
+        })
+    }
+
+    /// Classes, corners in pixels and scores of the queries of a transformer, each of which is an object.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(super) fn ranked(network: &NetworkShape<'_>) -> Result<Self, Mismatch> {
+        let roles = [CLASSES, BOXES, SCORES];
+        let layout = FinishedRows::new(&roles, &CORNERS, BoxUnit::Pixels);
+        Ok(Self {
+            may_fill: false,
+            ..Self::new(&layout, network)?
         })
     }
 
@@ -291,7 +307,7 @@ impl OutputDecoder for Finished {
                 None => Some(i64::from(self.first_class)),
             };
             // Rows that only fill the tensor have no valid score either.
-            if self.count.is_none() && class.is_some_and(|class| class < 0) {
+            if self.may_fill && class.is_some_and(|class| class < 0) {
                 continue;
             }
             let at = self.score.index(row);
