@@ -170,10 +170,24 @@ impl Scores {
             for offset in 0..count {
                 let cell = first + offset;
                 let at = |class: usize| place.index(cell, class);
+                let row = if ROWS {
+                    &numbers[at(0)..][..classes]
+                } else {
+                    &[]
+                };
                 let span = match ROWS {
-                    true => Span::from_row(&numbers[at(0)..][..classes]),
+                    true => Span::from_row(row),
                     false => block.span(offset),
                 };
+                // Most cells end here.
+                let is_below = match self.activation {
+                    Activation::None => span.max < least && span.is_valid(),
+                    Activation::Sigmoid => span.max < least && span.sum.is_finite(),
+                    Activation::Softmax => false,
+                };
+                if is_below {
+                    continue;
+                }
                 let background = match self.activation {
                     Activation::Softmax => self.background.map(|place| place.index(cell, 0)),
                     Activation::None | Activation::Sigmoid => None,
@@ -193,7 +207,7 @@ impl Scores {
                         let mean = span.sum / count;
                         mean - span.max <= -(count * collector.threshold).ln() + 0.001
                     }
-                    (Activation::None | Activation::Sigmoid, None) => span.max >= least,
+                    (Activation::None | Activation::Sigmoid, None) => true,
                 };
                 if !may_pass && is_number {
                     continue;
@@ -210,8 +224,11 @@ impl Scores {
                     Activation::None => span.max,
                     Activation::Sigmoid => sigmoid(span.max),
                     Activation::Softmax => {
-                        let all = scores.clone().chain(other);
-                        softmax(span.max, all.map(|(_, number)| number))
+                        let other = other.map(|(_, number)| number);
+                        match ROWS {
+                            true => softmax(span.max, row.iter().copied(), other),
+                            false => softmax(span.max, scores.clone().map(|it| it.1), other),
+                        }
                     }
                 };
                 if let Some((place, numbers)) = centerness {
@@ -228,7 +245,10 @@ impl Scores {
                 }
                 match decode_box(cell) {
                     Ok(xyxy) => {
-                        let class = argmax(scores.map(|(_, score)| score), span.max);
+                        let class = match ROWS {
+                            true => argmax(row.iter().copied(), span.max),
+                            false => argmax(scores.map(|(_, score)| score), span.max),
+                        };
                         collector.push(before + cell, class, score, xyxy);
                     }
                     Err(at) => collector.report_non_finite(at.tensor, at.index),
@@ -238,9 +258,10 @@ impl Scores {
     }
 }
 
-/// Share of the number `max` in the softmax of `all`.
-fn softmax(max: f32, all: impl Iterator<Item = f32> + Clone) -> f32 {
-    let greatest = all.clone().fold(f32::NEG_INFINITY, f32::max);
+/// Share of `max`, the greatest of `scores`, in the softmax of these and the `other`.
+fn softmax(max: f32, scores: impl Iterator<Item = f32>, other: Option<f32>) -> f32 {
+    let greatest = other.map_or(max, |other| other.max(max));
+    let all = scores.chain(other);
     let sum: f32 = all.map(|logit| (logit - greatest).exp()).sum();
     (max - greatest).exp() / sum
 }

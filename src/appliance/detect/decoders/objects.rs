@@ -54,16 +54,20 @@ impl Objects {
             }
             let raw = [0, 1, 2, 3].map(|number| output[at(number)]);
             let xyxy = decode_box(cell, raw);
-            let numbers = OBJECTNESS..BEFORE_CLASSES + self.classes;
-            let scores = numbers.map(|number| (at(number), output[at(number)]));
-            let span = match self.place.are_rows() {
-                true => Span::from_row(&output[at(BEFORE_CLASSES)..][..self.classes]),
-                false => {
+            let row = match self.place.are_rows() {
+                true => Some(&output[at(BEFORE_CLASSES)..][..self.classes]),
+                false => None,
+            };
+            let span = row.map_or_else(
+                || {
                     let planes = &output[self.place.index(0, BEFORE_CLASSES)..];
                     block.read(&planes[..self.classes * self.cells], self.cells, cell, 1);
                     block.span(0)
-                }
-            };
+                },
+                Span::from_row,
+            );
+            let numbers = OBJECTNESS..BEFORE_CLASSES + self.classes;
+            let scores = numbers.map(|number| (at(number), output[at(number)]));
             let is_sound = match is_finished {
                 true => is_valid(objectness) && span.is_valid(),
                 false => objectness.is_finite() && span.sum.is_finite(),
@@ -73,7 +77,10 @@ impl Objects {
             } else if !is_sound {
                 collector.report_invalid(self.place.tensor, scores);
             } else {
-                let class = argmax(scores.skip(1).map(|(_, score)| score), span.max);
+                let class = match row {
+                    Some(row) => argmax(row.iter().copied(), span.max),
+                    None => argmax(scores.skip(1).map(|(_, score)| score), span.max),
+                };
                 let score = self.activated(objectness) * self.activated(span.max);
                 collector.push(before + cell, class, score, xyxy);
             }

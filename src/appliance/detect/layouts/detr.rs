@@ -410,7 +410,7 @@ mod tests {
             panic!("only the first query has an object")
         };
         assert!((score - 0.25).abs() < 1e-6, "{score}");
-        softmax.check_non_finite(0.2, [(0, 0), (0, 1)]);
+        softmax.check_non_finite(0.2, [(0, 0), (0, 1), (0, 2)]);
         let sigmoid = found(&make(DetrActivation::Sigmoid));
         assert_eq!(sigmoid.len(), 2);
         assert_eq!(sigmoid[1], (1, 0, 0.5), "the last number is not read");
