@@ -197,6 +197,16 @@ ${web.map((line) => `  ${line}\n`).join("")}`;
   const kept = KEPT_CONFIG(binary, model);
   const first = await start(binary, { config: kept.config, users: [["otto", "operator"]] });
   let running = first;
+  /** Ends the session in another tab, and begins the next one in `page`. */
+  const logInAgain = async (page) => {
+    const other = await page.browserContext().newPage();
+    await other.goto(first.origin);
+    await other.waitForSelector("#logout", LIMIT);
+    await press(other, "Log out");
+    await page.bringToFront();
+    await page.waitForSelector(".login input[name=user]", LIMIT);
+    await logIn(page, "otto");
+  };
   try {
     await flow("a session that ends while a clip plays leads to the log-in, and from there to the clip", async () => {
       const page = await open(first.origin, { hash: "#events", view: PHONE });
@@ -208,13 +218,7 @@ ${web.map((line) => `  ${line}\n`).join("")}`;
       }, { timeout: 90000 });
       await page.waitForFunction(() => document.querySelector("dialog.viewer video")?.currentTime > 0.2, LIMIT);
       const { hash } = new URL(page.url());
-      const other = await page.browserContext().newPage();
-      await other.goto(first.origin);
-      await other.waitForSelector("#logout", LIMIT);
-      await press(other, "Log out");
-      await page.bringToFront();
-      await page.waitForSelector(".login input[name=user]", LIMIT);
-      await logIn(page, "otto");
+      await logInAgain(page);
       await page.waitForFunction((wanted) => location.hash === wanted && document.querySelector("dialog.viewer")?.open, LIMIT, hash);
       await page.browserContext().close();
     });
@@ -224,13 +228,7 @@ ${web.map((line) => `  ${line}\n`).join("")}`;
       await logIn(page, "otto");
       await page.waitForFunction(() => document.querySelector("pre")?.textContent === "# none", LIMIT);
       await draw(page, triangle(0.1));
-      const other = await page.browserContext().newPage();
-      await other.goto(first.origin);
-      await other.waitForSelector("#logout", LIMIT);
-      await press(other, "Log out");
-      await page.bringToFront();
-      await page.waitForSelector(".login input[name=user]", LIMIT);
-      await logIn(page, "otto");
+      await logInAgain(page);
       await page.waitForFunction(() => document.querySelector(".side button.primary")?.disabled === false, LIMIT);
       await page.waitForFunction(() => [...document.querySelectorAll(".shapes input")].some(({ value }) => value === "zone-1"), LIMIT);
       const asked = [];

@@ -60,7 +60,7 @@ pub(crate) struct CoreWait {
 }
 
 impl CoreWaits {
-    /// Of the stage that limits the pipeline; `None` where there is none, or where it is no work of a thread.
+    /// Of the stage that limits the pipeline; `None` where no stage limits it, or the stage is not work of a thread.
     pub(super) fn of_limit(context: &AnalysisContext<'_>) -> Option<Self> {
         let path = &context.critical_path;
         let limit = path.limit().filter(|stage| !stage.is_wait());
