@@ -28,17 +28,12 @@ fn project() -> &'static Path {
 /// The folders of the double of TensorRT `version` and of the double of libcuda; `None`, with a message, when they were not built.
 fn doubles(version: &str) -> Option<String> {
     static CUDA: OnceLock<PathBuf> = OnceLock::new();
-    let folder = project().join(".cache/nvidia_doubles").join(version);
+    let folder = cuda::doubles().join(version);
     if !folder.join("stamp").exists() {
         eprintln!("skipped for {version}: tests/nvidia_doubles/build has not built its double");
         return None;
     }
-    let cuda = CUDA.get_or_init(|| {
-        let script = project().join("tests/nvidia_doubles/build-cuda");
-        let output = Command::new(script).output().expect("build-cuda starts");
-        assert!(output.status.success(), "{output:?}");
-        PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
-    });
+    let cuda = CUDA.get_or_init(cuda::double);
     Some(format!("{}:{}", folder.display(), cuda.display()))
 }
 
@@ -448,7 +443,7 @@ fn config_selects_engine_and_options_override() {
         "sources: [{{name: a, uri: synthetic://traffic}}]\ndetector:\n  backend: tensorrt\n  model: {}\n  precision: fp16\n  batch_size: 4\n  \
          workers: 3\n  tensorrt: {{engines: engines, workspace_mib: 128, library: {}}}\n",
         project().join("models/street-nano").display(),
-        project().join(".cache/nvidia_doubles/8.5.2").display()
+        cuda::doubles().join("8.5.2").display()
     );
     fs::write(&config, yaml).expect("written");
     ends(bench.command(&["build", "--config"]).arg(&config), 0);

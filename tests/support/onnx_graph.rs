@@ -29,6 +29,8 @@ pub enum Attribute<'a> {
     Ints(&'a str, &'a [u64]),
     /// One whole number, not negative.
     Int(&'a str, u64),
+    /// A text.
+    Text(&'a str, &'a str),
 }
 
 impl Graph {
@@ -119,14 +121,16 @@ impl Graph {
         metadata: &[(&str, String)],
     ) -> Vec<u8> {
         self.0.text(2, "tiny");
-        let mut opset = Message::default();
-        opset.text(1, "");
-        opset.number(2, operators);
         let mut model = Message::default();
+        for (domain, version) in [("", operators), ("com.microsoft", 1)] {
+            let mut opset = Message::default();
+            opset.text(1, domain);
+            opset.number(2, version);
+            model.message(8, opset);
+        }
         model.number(1, 7);
         model.text(2, producer);
         model.message(7, self.0);
-        model.message(8, opset);
         for (key, value) in metadata {
             let mut entry = Message::default();
             entry.text(1, key);
@@ -150,6 +154,11 @@ impl Attribute<'_> {
                 attribute.text(1, name);
                 attribute.number(3, *value);
                 attribute.number(20, 2);
+            }
+            Self::Text(name, value) => {
+                attribute.text(1, name);
+                attribute.text(4, value);
+                attribute.number(20, 3);
             }
         }
         attribute

@@ -8,6 +8,10 @@ use super::{Expected::*, Export, row};
 const CENTERED: &str = "rgb 0..1 center";
 const STRETCHED: &str = "rgb 0..1 stretch";
 const WIDE: Grids = Grids { width: 320, ..P5 };
+/// Images divided by `bytes` as floats of 16 bits.
+const HALF_SCALED: &str = "Cast scaled to=1
+    half = Cast images to=10
+    scaled = Div half bytes";
 const BIG: Grids = Grids {
     width: 640,
     height: 640,
@@ -49,6 +53,7 @@ pub(super) fn ultralytics_planes_are_read() -> Vec<Export> {
         row("v8, uint8 input", ultralytics(input("images@2 1 3 192 256"), PLANES), Reads("yolov8", "rgb bytes center")),
         row("v8, divided by 255 inside", behind("Div images (255)"), Reads("yolov8", "rgb 0..255 center")),
         row("v8, multiplied by 1/255 inside", behind("Mul images (0.003921569)"), Reads("yolov8", "rgb 0..255 center")),
+        row("v8, divided by 255 inside, half inside", behind(HALF_SCALED).half("bytes", 0x5bf8), Reads("yolov8", "rgb 0..255 center")),
         row("v8, mean of ImageNet inside", behind("Sub images (0.485)"), Reads("yolov8", "rgb 0..1 center")),
         row("26, many boxes for an object", one_to_many(noted(P5, 3)), read),
         row("v8-p2", ultralytics(noted(P2, 3), PLANES), read),
@@ -57,6 +62,7 @@ pub(super) fn ultralytics_planes_are_read() -> Vec<Export> {
         row("v8-p6 without metadata", ultralytics(P6.net(3), PLANES), read),
         row("v8, transposed", ultralytics(noted(P5, 3), TRANSPOSED), read),
         row("v8, transposed, 80 classes without metadata", ultralytics(P5.net(80), TRANSPOSED), read),
+        row("v8, transposed, 3 classes without metadata", ultralytics(P5.net(3), TRANSPOSED), read),
         row("v8, boxes 0 to 1", ultralytics(noted(P5, 3), NORMALIZED), read),
         row("v8-seg", seg(P5.net(3).ultralytics("segment")), read),
         row("v8-seg without metadata", seg(P5.net(3)), read),
@@ -100,9 +106,16 @@ pub(super) fn yolo_rows_and_maps_are_read() -> Vec<Export> {
         row("DeepStream-Yolo, PP-YOLOE+", of_paddle, Reads("finished", STRETCHED)),
         row("DeepStream-Yolo, three tensors", deepstream(P5.net(3).named(), three), Reads("finished", CENTERED)),
         row("rknn_model_zoo, nine maps", distributed(P5.net(3), 16, NINE), Reads("yolov8_raw", CENTERED)),
-        row("rknn_model_zoo, YOLOv6n", fcos(P5.net(3), 0), Reads("fcos", CENTERED)),
+        row("rknn_model_zoo, YOLOv6n", yolov6_maps(P5.net(3)), Reads("fcos", CENTERED)),
         row("rknn_model_zoo, YOLOv6m", of_17(P5.net(3)), Reads("yolov8_raw", CENTERED)),
         row("rknn_model_zoo, PP-YOLOE", of_17(P5.net(3).by("PaddlePaddle")), Reads("yolov8_raw", STRETCHED)),
+        row("Luxonis's tools", luxonis(P5.net(3), BEST), Reads("yolov8_raw", CENTERED)),
+        row("Luxonis's tools, 80 classes", luxonis(P5.net(80), BEST), Reads("yolov8_raw", CENTERED)),
+        row("Luxonis's tools, 1 class", luxonis(P5.net(1), BEST), Reads("yolov8_raw", CENTERED)),
+        row("Luxonis's tools for RVC4", luxonis(P5.net(3), CONSTANT), Reads("yolov8_raw", CENTERED)),
+        row("Luxonis's tools for RVC4, 80 classes", luxonis(P5.net(80), CONSTANT), Reads("yolov8_raw", CENTERED)),
+        row("luxonis-train 0.6", luxonis(P5.net(3).weight("0.regression_branch.1.weight"), BEST), Reads("yolov8_raw", "rgb -2.1..2.2 center")),
+        row("rknn_model_zoo, six maps, by ONNX Runtime's optimizer", optimized(P5.net(3)), Reads("yolov8_raw", CENTERED)),
         row("rknn_model_zoo, six maps", distributed(P5.net(3), 16, SIX), Reads("yolov8_raw", CENTERED)),
         row("MultimediaTechLab's YOLO", thrice(P5.net(3)), Reads("yolov8_raw", CENTERED)),
         row("MultimediaTechLab's YOLO, 4 classes", thrice(P5.net(4)), Reads("yolov8_raw", CENTERED)),

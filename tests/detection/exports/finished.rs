@@ -84,6 +84,7 @@ pub(super) fn rows_behind_a_suppression_are_read() -> Vec<Export> {
         row("CenterNet by LibreYOLO 1.6", ultralytics_filled("output", 100).note("model_family", "centernet"), Reads("finished", "bgr -1.4..2 center")),
         row("EfficientDet, [1, 100, 6]", ultralytics_filled("output", 100), Reads("finished", "")),
         row("PicoDet by paddle2onnx 1.3", picodet, Reads("finished", IMAGENET)),
+        row("PicoDet by paddle2onnx 1.0, operator set 11", rows(paddle(), of_paddle, scale).and("swish = Clip mean (0) (6)"), Reads("finished", IMAGENET)),
         row("PP-YOLOE+ by paddle2onnx 1.3", rows(paddle(), of_paddle, scale), Reads("finished", STRETCHED)),
         row("PP-YOLOE+, suppressed, with a count", rows(paddle(), of_paddle, "multiclass_nms3_0.tmp_0").and(counted), Reads("finished", STRETCHED)),
         row("YOLOv9 by LibreYOLO 1.6, nms=True", libreyolo("topleft"), Reads("finished", "rgb 0..1 top_left")),
@@ -279,6 +280,8 @@ pub(super) fn queries_are_read() -> Vec<Export> {
     let rows = vec![
         row("RT-DETR by Ultralytics", joined(P5.net(80)), read),
         row("RT-DETR by Ultralytics, 3 classes", joined(P5.net(3).ultralytics("detect")), read),
+        row("RT-DETR by Ultralytics 8.3, 2 classes", joined(P5.net(2).ultralytics("detect")), read),
+        row("RT-DETR by Ultralytics 8.3, 1 class", joined(P5.net(1).ultralytics("detect")), read),
         row("RT-DETR by transformers", sigmoid(80, 80, ["logits", "boxes"]), read),
         row("RT-DETR by transformers, all axes open", sigmoid(3, 3, ["logits", "boxes"]).open(), read),
         row("RT-DETR by transformers, all outputs", sigmoid(3, 3, ["2949", "2950"]).and(features), read),

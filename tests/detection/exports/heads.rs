@@ -492,6 +492,17 @@ pub(super) const NINE: &str = "total# = ReduceSum cls# [1]
     > bins# 1 64 H W
     > cls# 1 C H W
     > sum# 1 1 H W";
+/// The scores in one operator with the last convolution, by ONNX Runtime's optimizer.
+pub(super) fn optimized(mut net: Net) -> Net {
+    let classes = net.classes;
+    let same = |place: usize| f32::from(u8::from(place.is_multiple_of(classes + 1)));
+    let same: Vec<f32> = (0..classes * classes).map(same).collect();
+    net.floats("same", &[classes, classes, 1, 1], &same);
+    let behind = "fused# = com.microsoft::FusedConv logits# same activation=Sigmoid
+        > bins# 1 64 H W
+        > fused# 1 C H W";
+    distributed(net, 16, behind)
+}
 /// PicoDet before its suppression.
 pub(super) const PICODET: &str = "planes# = Reshape cls# [-1,C,H*W]
     scores# = Transpose planes# perm=0,2,1
@@ -581,21 +592,35 @@ pub(super) fn nanodet(mut net: Net) -> Net {
     net.and("scores = Sigmoid logits\njoined = Concat scores bins axis=2\n> joined 1 N C+32")
 }
 
-/// FCOS: scores, distances, and perhaps centerness of each grid, with which the score is the root of both; with a `power` of 0, the
-/// maps of YOLOv6 for Rockchip's NPU.
-pub(super) fn fcos(mut net: Net, power: i32) -> Net {
+/// Scores `cls#` to this power, and distances `deltas#` in strides.
+fn distances(mut net: Net, power: i32) -> Net {
     let classes = net.classes;
     net.maps("logits", &net.none(), &|_, object| {
-        object.one_hot(classes, logit(object.score.powi(power.max(1))), NEVER)
+        object.one_hot(classes, logit(object.score.powi(power)), NEVER)
     });
     net.maps("deltas", &[1.0; 4], &|cell, object| {
         object.sides(cell, 0.5).to_vec()
     });
-    let net = net.and("cls# = Sigmoid logits#");
-    if power == 0 {
-        return net.and(&NINE.replace("bins# 1 64", "deltas# 1 4"));
-    }
-    let net = net.and("reg# = Relu deltas#\n> cls# 1 C H W\n> reg# 1 4 H W");
+    net.and("cls# = Sigmoid logits#")
+}
+
+/// YOLOv6 for Rockchip's NPU.
+pub(super) fn yolov6_maps(net: Net) -> Net {
+    distances(net, 1).and(&NINE.replace("bins# 1 64", "deltas# 1 4"))
+}
+
+/// The networks of luxonis-train, and others by Luxonis's tools.
+pub(super) fn luxonis(net: Net, between: &str) -> Net {
+    let behind = "out#_yolov6r2 = Concat deltas# best# cls# axis=1
+        > out#_yolov6r2 1 5+C H W";
+    distances(net, 1).and(between).and(behind)
+}
+pub(super) const BEST: &str = "best# = ReduceMax cls# axes=1";
+pub(super) const CONSTANT: &str = "best# = ConstantOfShape [1,1,H,W]";
+
+/// FCOS: scores, distances, and perhaps centerness of each grid, with which the score is the root of both.
+pub(super) fn fcos(net: Net, power: i32) -> Net {
+    let net = distances(net, power).and("reg# = Relu deltas#\n> cls# 1 C H W\n> reg# 1 4 H W");
     match power {
         1 => net,
         _ => net.and(

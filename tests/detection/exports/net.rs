@@ -4,8 +4,8 @@
 //!
 //! A product of the image with zero is added to the constants, so that no runtime computes the network in advance.
 
-use crate::support::onnx_graph::Attribute::{self, Int, Ints};
-use crate::support::onnx_graph::{FLOAT, Graph, INT64};
+use crate::support::onnx_graph::Attribute::{self, Int, Ints, Text};
+use crate::support::onnx_graph::{FLOAT, FLOAT16, Graph, INT64};
 use crate::support::onnx_message::external_tensor;
 
 /// Input size and grids of a network.
@@ -276,8 +276,8 @@ impl Net {
             let within = |ends: [char; 2]| word.strip_prefix(ends[0])?.strip_suffix(ends[1]);
             let constant = format!("{}/{word}", outputs.replace(' ', "+"));
             if let Some((key, values)) = word.split_once('=') {
-                let values = numbers(values).iter().map(|value| *value as u64).collect();
-                attributes.push((key, values));
+                let each = values.split(',').filter_map(number);
+                attributes.push((key, values, each.map(|value| value as u64).collect()));
                 continue;
             }
             if let Some(values) = within(['[', ']']) {
@@ -296,8 +296,9 @@ impl Net {
         }
         let attributes: Vec<Attribute<'_>> = attributes
             .iter()
-            .map(|(key, values): &(&str, Vec<u64>)| match *key {
+            .map(|(key, text, values): &(&str, &str, Vec<u64>)| match *key {
                 "axes" | "perm" | "kernel_shape" => Ints(key, values),
+                "activation" => Text(key, text),
                 _ => Int(key, values[0]),
             })
             .collect();
@@ -428,6 +429,13 @@ impl Net {
     /// Adds a weight of this name.
     pub(super) fn weight(mut self, name: &str) -> Self {
         self.floats(name, &[1], &[0.0]);
+        self
+    }
+
+    /// Adds a float of 16 bits.
+    pub(super) fn half(mut self, name: &str, bits: u16) -> Self {
+        let to_bytes = u16::to_le_bytes;
+        self.graph.constant(name, FLOAT16, &[], &[bits], to_bytes);
         self
     }
 

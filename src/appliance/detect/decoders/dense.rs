@@ -2,6 +2,8 @@
 //! Boxes with one score for each class and without objectness. Pure; layouts differ only in where the numbers are, in the
 //! activation of the scores, and in the format of the boxes.
 
+use std::slice::ChunksExact;
+
 use super::activation::{min_logit, sigmoid};
 use super::boxes::{first_unbounded, from_center, from_corners};
 use super::candidates::{CandidateCollector, is_valid};
@@ -52,6 +54,11 @@ impl Place {
     /// Whether the numbers of a cell are side by side.
     pub fn are_rows(&self) -> bool {
         self.number == 1
+    }
+
+    /// The rows of these numbers, where the first number of a cell is that of its row; `None` for planes.
+    pub fn rows_of<'n>(&self, numbers: &'n [f32]) -> Option<ChunksExact<'n, f32>> {
+        (self.are_rows()).then(|| numbers[self.first..].chunks_exact(self.cell))
     }
 
     /// Index in the tensor.

@@ -38,51 +38,54 @@ impl Objects {
         collector: &mut CandidateCollector<'_>,
         decode_box: impl Fn(usize, [f32; 4]) -> Xyxy,
     ) {
-        let output = self.place.numbers(tensors);
+        let (place, end) = (self.place, BEFORE_CLASSES + self.classes);
+        let output = place.numbers(tensors);
         let is_finished = self.activation == Activation::None;
         let least = match is_finished {
             true => collector.threshold,
             false => min_logit(collector.threshold),
         };
-        let mut block = Block::new();
-        for cell in 0..self.cells {
-            let at = |number: usize| self.place.index(cell, number);
-            let objectness = output[at(OBJECTNESS)];
-            // Written so that NaN and both infinities are not skipped.
-            if objectness < least && objectness > f32::NEG_INFINITY {
-                continue;
-            }
-            let raw = [0, 1, 2, 3].map(|number| output[at(number)]);
-            let xyxy = decode_box(cell, raw);
-            let row = match self.place.are_rows() {
-                true => Some(&output[at(BEFORE_CLASSES)..][..self.classes]),
-                false => None,
-            };
-            let span = row.map_or_else(
-                || {
-                    let planes = &output[self.place.index(0, BEFORE_CLASSES)..];
-                    block.read(&planes[..self.classes * self.cells], self.cells, cell, 1);
-                    block.span(0)
-                },
-                Span::from_row,
-            );
-            let numbers = OBJECTNESS..BEFORE_CLASSES + self.classes;
-            let scores = numbers.map(|number| (at(number), output[at(number)]));
-            let is_sound = match is_finished {
-                true => is_valid(objectness) && span.is_valid(),
-                false => objectness.is_finite() && span.sum.is_finite(),
-            };
-            if let Some(number) = first_non_finite(&raw, &xyxy) {
-                collector.report_non_finite(self.place.tensor, at(number));
-            } else if !is_sound {
-                collector.report_invalid(self.place.tensor, scores);
-            } else {
-                let class = match row {
-                    Some(row) => argmax(row.iter().copied(), span.max),
-                    None => argmax(scores.skip(1).map(|(_, score)| score), span.max),
+        // Written so that NaN and both infinities are not below it.
+        let is_below = |objectness: f32| objectness < least && objectness > f32::NEG_INFINITY;
+        let mut keep =
+            |cell, raw: [f32; 4], objectness: f32, span: Span, class: &dyn Fn() -> u16| {
+                let at = |number: usize| place.index(cell, number);
+                let xyxy = decode_box(cell, raw);
+                let is_sound = match is_finished {
+                    true => is_valid(objectness) && span.is_valid(),
+                    false => objectness.is_finite() && span.sum.is_finite(),
                 };
-                let score = self.activated(objectness) * self.activated(span.max);
-                collector.push(before + cell, class, score, xyxy);
+                if let Some(number) = first_non_finite(&raw, &xyxy) {
+                    collector.report_non_finite(place.tensor, at(number));
+                } else if is_sound {
+                    let score = self.activated(objectness) * self.activated(span.max);
+                    collector.push(before + cell, class(), score, xyxy);
+                } else {
+                    let scores = (OBJECTNESS..end).map(|number| (at(number), output[at(number)]));
+                    collector.report_invalid(place.tensor, scores);
+                }
+            };
+        if let Some(rows) = place.rows_of(output) {
+            for (cell, row) in rows.take(self.cells).enumerate() {
+                let row = &row[..end];
+                if !is_below(row[OBJECTNESS]) {
+                    let (raw, scores) = ([row[0], row[1], row[2], row[3]], &row[BEFORE_CLASSES..]);
+                    let span = Span::from_row(scores);
+                    let class = || argmax(scores.iter().copied(), span.max);
+                    keep(cell, raw, row[OBJECTNESS], span, &class);
+                }
+            }
+        } else {
+            let mut block = Block::new();
+            let planes = &output[place.index(0, BEFORE_CLASSES)..place.index(0, end)];
+            for cell in 0..self.cells {
+                let of = |number: usize| output[place.index(cell, number)];
+                if !is_below(of(OBJECTNESS)) {
+                    block.read(planes, self.cells, cell, 1);
+                    let span = block.span(0);
+                    let class = || argmax((BEFORE_CLASSES..end).map(of), span.max);
+                    keep(cell, [0, 1, 2, 3].map(of), of(OBJECTNESS), span, &class);
+                }
             }
         }
     }

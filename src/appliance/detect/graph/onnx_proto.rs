@@ -44,6 +44,8 @@ pub(super) struct Node<'a> {
     pub(super) name: &'a str,
     pub(super) operator: &'a str,
     pub(super) domain: &'a str,
+    /// The operator behind it that ONNX Runtime's optimizer fused with it; empty without.
+    pub(super) activation: &'a str,
     message: Message<'a>,
 }
 
@@ -95,20 +97,37 @@ pub(super) enum Axis<'a> {
 }
 
 impl Weight<'_> {
-    /// The values of floats of 32 or 64 bits, where there is one or one for each plane of an image.
+    /// The values of floats of 16, 32 or 64 bits, where there is one or one for each plane of an image.
     pub(super) fn few_values(&self) -> Option<Vec<f64>> {
         let bytes = self.raw.or(self.floats)?;
         let width = match self.element {
             1 => 4,
+            10 => 2,
             11 => 8,
             _ => return None,
         };
         let value = |bytes: &[u8]| match *bytes {
+            [a, b] => Some(half(u16::from_le_bytes([a, b]))),
             [a, b, c, d] => Some(f32::from_le_bytes([a, b, c, d]).into()),
             _ => bytes.try_into().ok().map(f64::from_le_bytes),
         };
         let few = matches!(bytes.len() / width, 1 | 3).then(|| bytes.chunks(width))?;
         few.map(value).collect()
+    }
+}
+
+/// The value of a float of 16 bits: sign, 5 bits of exponent, 10 of mantissa.
+fn half(bits: u16) -> f64 {
+    let (exponent, mantissa) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+    let magnitude = match exponent {
+        0 => mantissa * 2f64.powi(-24),
+        31 => f64::NAN,
+        _ => (1024.0 + mantissa) * 2f64.powi(exponent - 25),
+    };
+    if bits >> 15 == 1 {
+        -magnitude
+    } else {
+        magnitude
     }
 }
 
@@ -204,6 +223,7 @@ fn read_node<'a>(
         name: "",
         operator: "",
         domain: "",
+        activation: "",
         message,
     };
     for field in message.fields() {
@@ -212,6 +232,7 @@ fn read_node<'a>(
             1 | 2 => drop(field.text()?),
             3 => node.name = field.text()?,
             4 => node.operator = field.text()?,
+            5 => node.activation = activation(field.message()?)?.unwrap_or(node.activation),
             7 => node.domain = field.text()?,
             _ => {}
         }
@@ -224,6 +245,18 @@ fn read_node<'a>(
         }
     }
     Ok(())
+}
+
+/// The text of an attribute of this name.
+fn activation(message: Message<'_>) -> Result<Option<&str>, Malformed> {
+    let [name, value] = [1, 4].map(|number| {
+        let mut fields = message.fields().filter_map(Result::ok);
+        fields.find(|field| field.number == number)
+    });
+    match name.map(|name| name.text()).transpose()? {
+        Some("activation") => value.map(|value| value.text()).transpose(),
+        _ => Ok(None),
+    }
 }
 
 /// Of attributes, the tensor of a `Constant` is a weight, and graphs are bodies.

@@ -30,7 +30,7 @@ const OF_HEADS: [&str; 6] = ["Clip", "Exp", "Mul", "Relu", "Sigmoid", "Softplus"
 /// Longest way back: exporters leave a few such operators behind one another, and damaged files may lead in circles.
 const MAX_STEPS: usize = 32;
 
-/// Convolutions that a head joins: of boxes, objects, classes, and perhaps masks.
+/// Parts that a head joins: of boxes, objects, classes, and perhaps masks.
 const MAX_JOINED: usize = 4;
 
 /// What makes the tensors of a graph.
@@ -67,11 +67,13 @@ impl<'g, 'a> Producers<'g, 'a> {
     /// The operator that makes the numbers of `output`, in its kind for floats; `None` when no node gives it.
     pub(super) fn operator(&self, output: &str) -> Option<&'a str> {
         let node = self.behind(output, |operator| SHAPING.contains(&operator))?;
-        Some(
-            node.operator
+        Some(match node.activation {
+            "" => node
+                .operator
                 .strip_prefix("QLinear")
                 .unwrap_or(node.operator),
-        )
+            fused => fused,
+        })
     }
 
     /// Distance of the numbers that `output` can have, where its last operator makes them from integers with one scale.
@@ -83,6 +85,16 @@ impl<'g, 'a> Producers<'g, 'a> {
         (node.operator == "DequantizeLinear").then(|| scale[0])
     }
 
+    /// The operators that make the parts that `output` joins; empty where it joins none.
+    pub(super) fn joined(&self, output: &str) -> Vec<String> {
+        let last = self.behind(output, |operator| SHAPING.contains(&operator));
+        let parts = last.filter(|last| last.operator == "Concat");
+        let parts = parts.into_iter().flat_map(Node::inputs).take(MAX_JOINED);
+        parts
+            .map(|part| self.operator(part).unwrap_or_default().to_owned())
+            .collect()
+    }
+
     /// The convolutions in which `output` ends, in the order in which it joins them; empty where it ends in something else.
     pub(super) fn convolutions(&self, output: &str) -> Vec<Convolution> {
         let is_passed =
@@ -92,7 +104,8 @@ impl<'g, 'a> Producers<'g, 'a> {
         };
         let convolution = |tensor| {
             let node = self.behind(tensor, is_passed)?;
-            self.weight_of(node).filter(|_| node.operator == "Conv")
+            self.weight_of(node)
+                .filter(|_| matches!(node.operator, "Conv" | "FusedConv"))
         };
         let found: Option<Vec<Convolution>> = match last.operator {
             "Concat" => last.inputs().take(MAX_JOINED).map(convolution).collect(),

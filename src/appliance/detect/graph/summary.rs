@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::onnx_proto::{self, Graph, Model, Weight};
+use super::onnx_proto::{self, Graph, Model, Node, Weight};
 use super::producer::Producers;
 use super::quantization::{self, Quantization};
 
@@ -40,6 +40,9 @@ pub struct Network {
     pub torn_weights: Vec<String>,
     /// Operators, most frequent first.
     pub operators: Vec<Operator>,
+    /// ONNX's own operators that ONNX Runtime's optimizer fused with others, and how often.
+    #[serde(skip)]
+    pub fused: BTreeMap<String, usize>,
     /// How it is quantized.
     pub quantization: Quantization,
     /// Files next to it that hold weights.
@@ -75,6 +78,9 @@ pub struct Tensor {
     /// Of an output: the convolutions in which it ends, joined along the channels in this order; empty where it ends in something else.
     #[serde(skip)]
     pub convolutions: Vec<Convolution>,
+    /// Of an output: the operators that make the first parts that it joins; empty where it joins none.
+    #[serde(skip)]
+    pub joined: Vec<String>,
     /// Of an output: whether it is quantized in steps between which no scores are left, as those of boxes in pixels.
     #[serde(skip)]
     pub is_coarse: bool,
@@ -245,10 +251,8 @@ impl Network {
     /// How often ONNX's own operator `name` occurs.
     pub fn count(&self, name: &str) -> usize {
         let is_it = |operator: &&Operator| operator.domain == ONNX_DOMAIN && operator.name == name;
-        self.operators
-            .iter()
-            .find(is_it)
-            .map_or(0, |found| found.count)
+        let own = self.operators.iter().find(is_it);
+        own.map_or(0, |found| found.count) + self.fused.get(name).unwrap_or(&0)
     }
 }
 
@@ -301,6 +305,7 @@ pub(super) fn summarize(
                     .step(port.name)
                     .is_some_and(|step| step > MAX_SCORE_STEP),
                 convolutions: producers.convolutions(port.name),
+                joined: producers.joined(port.name),
                 ..tensor(port)
             })
             .collect(),
@@ -327,6 +332,7 @@ pub(super) fn summarize(
             .map(|weight| weight.name.to_owned())
             .collect(),
         operators: operators(model, graph),
+        fused: fused(graph),
         quantization: quantization::summarize(graph),
         external: external(graph, length),
         metadata: model
@@ -354,6 +360,7 @@ fn tensor(port: &onnx_proto::ValueInfo<'_>) -> Tensor {
             .as_ref()
             .map(|axes| axes.iter().map(axis).collect()),
         made_by: None,
+        joined: Vec::new(),
         is_coarse: false,
         convolutions: Vec::new(),
         takes: None,
@@ -402,6 +409,20 @@ fn operators(model: &Model<'_>, graph: &Graph<'_>) -> Vec<Operator> {
     // The sort keeps the order of names among equals.
     operators.sort_by_key(|operator| std::cmp::Reverse(operator.count));
     operators
+}
+
+fn fused(graph: &Graph<'_>) -> BTreeMap<String, usize> {
+    let parts = |node: &Node<'_>| match (node.domain, node.operator) {
+        (_, "FusedConv") => ["Conv", node.activation].map(str::to_owned),
+        ("com.microsoft.nchwc", operator) => [operator, node.activation].map(str::to_owned),
+        (_, "QuickGelu") => ["Sigmoid", "Mul"].map(str::to_owned),
+        _ => Default::default(),
+    };
+    let mut counts = BTreeMap::new();
+    for part in graph.nodes.iter().flat_map(parts) {
+        *counts.entry(part).or_insert(0) += 1;
+    }
+    counts
 }
 
 fn external(graph: &Graph<'_>, length: impl Fn(&str) -> Option<u64>) -> Vec<ExternalFile> {

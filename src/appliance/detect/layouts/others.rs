@@ -103,7 +103,7 @@ pub fn likely_reason(network: &Network, size: Size) -> Option<&'static str> {
         .into_iter()
         .filter_map(|strides| outputs.maps(strides))
         .any(|(channels, maps)| channels > GFL_NUMBERS && maps.iter().all(is_raw));
-    let has_centers = |pair: &Pair<'_>| pair.boxes.has_corners == Some(false);
+    let has_centers = |pair: &Pair<'_>| pair.boxes.tensor.has_corners == Some(false);
     let first = outputs.list.first();
     let is_without_batch = network
         .outputs

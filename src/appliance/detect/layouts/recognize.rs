@@ -10,7 +10,7 @@ use jetwatch_types::Size;
 
 use super::{LAYOUTS, Layout, Preprocessing, find};
 use crate::class_names;
-use crate::graph::{Axis, Convolution, Element, Network, Tensor};
+use crate::graph::{Axis, Element, Network, Tensor};
 
 /// Strides of most networks.
 pub(super) const THREE: [u32; 3] = [8, 16, 32];
@@ -286,18 +286,13 @@ pub(super) struct Outputs<'a> {
 
 /// An output without its batch axis.
 pub(super) struct Output<'a> {
+    pub(super) tensor: &'a Tensor,
     pub(super) name: &'a str,
     pub(super) element: Element,
     /// `None` for dynamic ones.
     pub(super) axes: Vec<Option<u64>>,
     /// The operator that computes it.
     pub(super) made_by: Option<&'a str>,
-    /// The convolutions in which it ends.
-    pub(super) convolutions: &'a [Convolution],
-    /// Whether a run gave boxes by their corners; `None` without a run.
-    pub(super) has_corners: Option<bool>,
-    /// Whether a run gave whole numbers only.
-    pub(super) is_whole: bool,
 }
 
 /// The only output, or the last of several of one shape, `[rows, columns]`.
@@ -342,7 +337,9 @@ impl<'a> Outputs<'a> {
 
     fn is_suppressed(&self, matrix: &Matrix<'_>) -> bool {
         self.has_operator(&["NonMaxSuppression"])
-            || (matrix.columns == 6 && (matrix.rows <= MAX_OBJECTS || self.has_best_class()))
+            || matrix.columns == 6
+                && !matrix.output.joins_scores()
+                && (matrix.rows <= MAX_OBJECTS || self.has_best_class())
     }
 
     /// Whether an operator of non-maximum suppression is in the network.
@@ -400,7 +397,7 @@ impl<'a> Outputs<'a> {
             // A score tensor of four columns could be either; the names decide then, or which of both has corners.
             let is_named_score =
                 |output: &Output<'_>| SCORES.iter().any(|part| output.name.contains(part));
-            let is_corner = |output: &Output<'_>| output.has_corners == Some(true);
+            let is_corner = |output: &Output<'_>| output.tensor.has_corners == Some(true);
             let are_corners_in_scores =
                 !is_named_score(scores) && is_corner(scores) && !is_corner(boxes);
             let is_swapped = columns == 4 && (is_named_score(boxes) || are_corners_in_scores);
@@ -429,9 +426,7 @@ impl<'a> Outputs<'a> {
         let [output] = self.list.as_slice() else {
             return None;
         };
-        let [_, rest @ ..] = output.axes.as_slice() else {
-            return None;
-        };
+        let rest = output.axes.get(1..)?;
         // Rows of boxes behind a suppression have no batch axis, so that their columns look like classes.
         let is_vector = rest.iter().all(|axis| *axis == Some(1))
             && output.is_float()
@@ -579,9 +574,9 @@ impl<'a> Outputs<'a> {
     /// Whether one of these operators is in the network.
     pub(super) fn has_operator(&self, names: &[&str]) -> bool {
         let operators = &self.network.operators;
-        operators
-            .iter()
-            .any(|operator| names.contains(&operator.name.as_str()))
+        let own = operators.iter().map(|operator| operator.name.as_str());
+        let fused = self.network.fused.keys().map(String::as_str);
+        own.chain(fused).any(|operator| names.contains(&operator))
     }
 
     /// Whether the name of a weight has this part.
@@ -686,6 +681,7 @@ impl<'a> Output<'a> {
     fn new(tensor: &'a Tensor) -> Option<Self> {
         let axes = tensor.axes.as_ref()?;
         Some(Self {
+            tensor,
             name: &tensor.name,
             element: tensor.element?,
             axes: axes
@@ -697,9 +693,6 @@ impl<'a> Output<'a> {
                 })
                 .collect(),
             made_by: tensor.made_by.as_deref(),
-            convolutions: &tensor.convolutions,
-            has_corners: tensor.has_corners,
-            is_whole: tensor.is_whole,
         })
     }
 
@@ -712,13 +705,16 @@ impl<'a> Output<'a> {
         self.is_float() && matches!(self.axes.as_slice(), [_, Some(4)])
     }
 
+    /// Whether it joins boxes and scores, with nothing between them.
+    pub(super) fn joins_scores(&self) -> bool {
+        matches!(&self.tensor.joined[..], [_, scores] if scores == "Sigmoid")
+    }
+
     /// Channels of the convolutions that it joins; empty where it joins none.
     pub(super) fn joined_channels(&self) -> Vec<u64> {
-        let channels = self.convolutions.iter().map(|joined| joined.channels);
-        match self.convolutions.len() {
-            0 | 1 => Vec::new(),
-            _ => channels.collect(),
-        }
+        let joined = &self.tensor.convolutions;
+        let channels = joined.iter().filter(|_| joined.len() > 1);
+        channels.map(|joined| joined.channels).collect()
     }
 
     /// The shape as text, for a reason.
@@ -778,9 +774,8 @@ fn begins_with_queries(list: &[Output<'_>]) -> bool {
 /// One output of a kind.
 pub(super) fn single(key: &'static str, output: &Output<'_>) -> TensorRole {
     TensorRole {
-        key,
-        names: vec![output.name.to_owned()],
         is_list: false,
+        ..per_grid(key, &[output])
     }
 }
 

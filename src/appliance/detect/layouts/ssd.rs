@@ -70,12 +70,12 @@ pub fn raw_boxes(network: &Network, size: Size) -> Option<String> {
     let outputs = Outputs::new(network, Some(size))?;
     let pairs = outputs.pairs();
     let boxes = anchor_pair(&pairs)?.boxes;
-    (boxes.has_corners == Some(false)).then(|| boxes.name.to_owned())
+    (boxes.tensor.has_corners == Some(false)).then(|| boxes.name.to_owned())
 }
 
 fn recognize(outputs: &Outputs<'_>) -> Option<Recognized> {
     let pairs = outputs.pairs();
-    let pair = anchor_pair(&pairs).filter(|pair| pair.boxes.has_corners != Some(false))?;
+    let pair = anchor_pair(&pairs).filter(|pair| pair.boxes.tensor.has_corners != Some(false))?;
     let scores = pair.columns as usize;
     let noted = outputs.names.as_ref().map(Vec::len);
     let background = SsdBackground::likely(scores, noted);

@@ -80,7 +80,10 @@ pub(super) const RTMDET_WEIGHT: &str = "rtm_reg";
 
 /// The same outputs for each network of PaddleDetection that may be meant. PicoDet has another activation than the others.
 pub(super) fn of_paddle(outputs: &Outputs<'_>, found: &Recognized) -> Vec<Recognized> {
-    match outputs.has_operator(&["HardSwish"]) {
+    let count = |operator| outputs.network.count(operator);
+    // Before operator set 14, it consists of others.
+    let others = count("HardSigmoid") + count("Clip");
+    match count("HardSwish") > 0 || 2 * others > count("Conv") {
         true => of_families(found, [(Certainty::Likely, PICODET)]),
         false => of_families(found, PADDLE.map(|family| (Certainty::Likely, family))),
     }
@@ -160,14 +163,14 @@ pub(super) fn of_libreyolo(outputs: &Outputs<'_>) -> Option<(&'static str, Prepr
 /// Whether one tensor has corners and scores of each box in a column or a row, as LibreYOLO notes it, or by a run. YOLOv8 has
 /// centers there, which are computed by a division.
 pub(super) fn are_corners(outputs: &Outputs<'_>, matrix: &Matrix<'_>) -> bool {
-    let has_corners = matrix.output.has_corners == Some(true);
+    let has_corners = matrix.output.tensor.has_corners == Some(true);
     is_libreyolo(outputs, matrix) || has_corners && !outputs.has_centers()
 }
 
 fn is_libreyolo(outputs: &Outputs<'_>, matrix: &Matrix<'_>) -> bool {
     let numbers = matrix.rows.min(matrix.columns);
     let is_agreed = outputs.noted_classes() + BOX as u64 == numbers;
-    !outputs.family().is_empty() && is_agreed && matrix.output.has_corners != Some(false)
+    !outputs.family().is_empty() && is_agreed && matrix.output.tensor.has_corners != Some(false)
 }
 
 /// Corners and scores in one tensor.
@@ -200,7 +203,7 @@ fn joined(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
             ..found
         }],
         () if outputs.is_paddle() => of_paddle(outputs, &found),
-        () if are_corners || matrix.output.has_corners == Some(true) || has_distances => {
+        () if are_corners || matrix.output.tensor.has_corners == Some(true) || has_distances => {
             of_families(&found, unknown)
         }
         () => return None,
@@ -209,7 +212,7 @@ fn joined(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
 
 fn separate(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
     let fits = |pair: &Pair<'_>| {
-        let has_centers = pair.boxes.has_corners == Some(false);
+        let has_centers = pair.boxes.tensor.has_corners == Some(false);
         pair.is_dense && !pair.has_three_per_cell && !pair.has_softmax() && !has_centers
     };
     let rows = outputs.pairs().into_iter().find(fits);

@@ -69,7 +69,7 @@ fn recognize(outputs: &Outputs<'_>) -> Vec<Recognized> {
         return Vec::new();
     };
     let is_yolox = outputs.has_operator(&["Exp"]);
-    let is_yolov6 = outputs.has_centers();
+    let is_yolov6 = outputs.has_centers() && !matrix.output.joins_scores();
     let cells = format!("{} cells of strides {strides:?}", matrix.rows);
     let yolox = is_yolox.then(|| {
         let why =

@@ -57,12 +57,13 @@ fn planes(outputs: &Outputs<'_>) -> Option<Recognized> {
     recognized(outputs, &matrix, Certainty::Likely, matrix.rows, &why)
 }
 
-/// YOLOv6 has the same rows with an objectness of 1, so the number of classes must be a usual or a noted one to be likely.
+/// YOLOv6 has the same rows with an objectness of 1, so the number of classes must be a usual or a noted one to be likely, where the
+/// graph does not show that the scores are behind the boxes.
 fn transposed(outputs: &Outputs<'_>) -> Option<Recognized> {
     let matrix = outputs.matrix()?;
     let strides = outputs.strides_with(matrix.rows, 1)?;
     // Without centers, the boxes are corners.
-    let has_corners = matrix.output.has_corners == Some(true) || !outputs.has_centers();
+    let has_corners = matrix.output.tensor.has_corners == Some(true) || !outputs.has_centers();
     if outputs.is_paddle() || has_corners || are_corners(outputs, &matrix) {
         return None;
     }
@@ -71,7 +72,7 @@ fn transposed(outputs: &Outputs<'_>) -> Option<Recognized> {
         matrix.rows
     );
     let certainty = match outputs.noted_classes() {
-        0 if matrix.columns == 4 + COCO => Certainty::Likely,
+        0 if matrix.columns == 4 + COCO || matrix.output.joins_scores() => Certainty::Likely,
         0 => Certainty::Possible,
         _ => Certainty::Likely,
     };

@@ -6,6 +6,7 @@
 //! separate  scores [C, h, w]   boxes [4·bins, h, w]      Rockchip's model zoo; its third map, a sum of scores, is not needed
 //! joined    [4·bins + C, h, w]                           the maps that Ultralytics' head joins
 //!           [C + 4·bins, h, w]                           MMYOLO's, without its post-processing (--model-only)
+//!           [4 + 1 + C, h, w]                            Luxonis's, whose maximum of the scores, or 1, is not needed
 //! thrice    [C, h, w]  [16, 4, h, w]  [4, h, w]          MultimediaTechLab's YOLO: the second has the distributions of the third, and
 //!                                                        all come again for its auxiliary branch
 //! ```
@@ -22,14 +23,14 @@ use super::keys::{ActivationKey, TensorForm, per_grid};
 use super::recognize::{self, Certainty, HEADS, Output, Outputs, Recognized};
 use super::yolo_nas::{PPYOLOE_PLUS, RTMDET_ORIGIN, RTMDET_WEIGHT};
 use super::yolov8::COCO;
-use super::{CENTERED, DETECTOR, Layout, OutputLayout};
+use super::{CENTERED, DETECTOR, IMAGENET, Layout, OutputLayout, Preprocessing};
 use crate::decoders::dense::{Activation, Place, Scores};
 use crate::decoders::distances::{DistanceGrid, Distances, MAX_BINS};
 use crate::decoders::grids::Grid;
 use crate::decoders::objects::BEFORE_CLASSES;
 use crate::decoders::{BoxedDecoder, DType, Mismatch, NetworkShape, TensorShape};
 use crate::yaml_values::elsewhere;
-use jetwatch_types::Size;
+use jetwatch_types::{Placement, Size};
 
 /// The layout.
 pub(crate) const YOLOV8_RAW: Layout = Layout {
@@ -54,9 +55,13 @@ pub(crate) const YOLOV8_RAW: Layout = Layout {
                 ])?,
                 None => DistancesAre::Strides,
             },
-            scores_first: match map.get(BEGIN_WITH) {
-                Some(node) => node.one_of(&[("boxes", false), ("scores", true)])?,
-                None => false,
+            grids_begin_with: match map.get(BEGIN_WITH) {
+                Some(node) => node.one_of(&[
+                    ("boxes", GridsBeginWith::Boxes),
+                    (BOXES_AND_MAXIMUM, GridsBeginWith::BoxesAndMaximum),
+                    ("scores", GridsBeginWith::Scores),
+                ])?,
+                None => GridsBeginWith::Boxes,
             },
             are_joined: tensors?.has("grids"),
         }))
@@ -76,13 +81,14 @@ pub(super) struct RawHeadKeys {
     /// Layout yolov8_raw: unit of the distances to a box's sides: strides from the middle of a cell, or for RTMDet pixels (MMDetection) or strides (MMYOLO) from its upper left corner. Default: strides.
     #[key(value = ValueType::Words(&["strides", PIXELS, CORNER_STRIDES]), read = elsewhere)]
     distances_are: Option<()>,
-    /// Layout yolov8_raw: what is first in the tensors `grids`; scores in MMYOLO's. Default: boxes.
-    #[key(value = ValueType::Words(&["boxes", "scores"]), read = elsewhere)]
+    /// Layout yolov8_raw: what is first in the tensors `grids`: boxes, in Luxonis's with the maximum of the scores, or in MMYOLO's scores. Default: boxes.
+    #[key(value = ValueType::Words(&["boxes", BOXES_AND_MAXIMUM, "scores"]), read = elsewhere)]
     grids_begin_with: Option<()>,
 }
 
 const DISTANCES_ARE: &str = "distances_are";
 const BEGIN_WITH: &str = "grids_begin_with";
+const BOXES_AND_MAXIMUM: &str = "boxes_and_maximum";
 const PIXELS: &str = "pixels";
 const CORNER_STRIDES: &str = "strides_from_corner";
 
@@ -95,6 +101,17 @@ pub enum DistancesAre {
     Pixels,
     /// From the upper left corner.
     CornerStrides,
+}
+
+/// What is first in maps that join boxes and scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GridsBeginWith {
+    /// The scores are behind them.
+    Boxes,
+    /// The maximum of the scores, which is not read, is between them.
+    BoxesAndMaximum,
+    /// The boxes are behind them.
+    Scores,
 }
 
 /// What is left to do with the scores of a raw head.
@@ -255,9 +272,13 @@ fn joined(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
     if maps.iter().any(|map| map.made_by != Some("Concat")) {
         return None;
     }
+    if joins_maximum(maps[0]) {
+        return Some(vec![with_maximum(outputs, channels, &maps)?]);
+    }
     let parts = maps[0].joined_channels();
     let is_sides = |part: u64| SIDES.contains(&part);
-    let is_named = |place: usize, part: &str| maps[0].convolutions[place].name.contains(part);
+    let is_named =
+        |place: usize, part: &str| maps[0].tensor.convolutions[place].name.contains(part);
     let (sides, scores_first) = match *parts.as_slice() {
         // Two of the same number.
         [first, last] if is_sides(first) && is_sides(last) => {
@@ -304,6 +325,48 @@ fn joined(outputs: &Outputs<'_>) -> Option<Vec<Recognized>> {
     })
 }
 
+/// Whether `map` joins boxes and scores with the maximum of the scores between them, or with constants in its place.
+pub(super) fn joins_maximum(map: &Output<'_>) -> bool {
+    let between = [
+        "ReduceMax",
+        "TopK",
+        "",
+        "Constant",
+        "ConstantOfShape",
+        "Expand",
+    ];
+    matches!(&map.tensor.joined[..], [_, maximum, scores] if scores == "Sigmoid" && between.contains(&maximum.as_str()))
+}
+
+/// Finished boxes and scores of Luxonis's exporters for their cameras: luxonis-train, and its tools for other networks.
+fn with_maximum(outputs: &Outputs<'_>, channels: u64, maps: &[&Output<'_>]) -> Option<Recognized> {
+    let classes = channels.checked_sub(BEFORE_CLASSES as u64)?;
+    let reason = format!(
+        "{channels} channels: 4 distances, the maximum of the scores, and the scores of {classes} classes{}",
+        outputs.agrees(classes)
+    );
+    let tensors = vec![recognize::per_grid("grids", maps)];
+    let own = outputs
+        .has_weight("regression_branch")
+        .then_some(LUXONIS_TRAIN);
+    Some(Recognized {
+        parameters: vec![
+            ("activation", "none".to_owned()),
+            (BEGIN_WITH, BOXES_AND_MAXIMUM.to_owned()),
+        ],
+        origin: own,
+        ..Recognized::new(Certainty::Likely, classes, tensors, reason)
+    })
+}
+
+const LUXONIS_TRAIN: (&str, Preprocessing) = (
+    "luxonis-train",
+    Preprocessing {
+        placement: Placement::Center,
+        ..IMAGENET
+    },
+);
+
 /// The maps as `model.yaml` specifies them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawHead {
@@ -313,8 +376,8 @@ pub struct RawHead {
     pub activation: Activation,
     /// Unit and origin of the distances.
     pub distances: DistancesAre,
-    /// Whether the scores of joined maps come before the distances.
-    pub scores_first: bool,
+    /// Of joined maps.
+    pub grids_begin_with: GridsBeginWith,
 }
 
 impl RawHead {
@@ -338,6 +401,11 @@ impl RawHead {
                  has bins; check labels ({classes}), input size and the order of the tensors in model.yaml"
             ),
         };
+        let (others, scores_first) = match (self.are_joined, self.grids_begin_with) {
+            (false, _) => (0, false),
+            (true, GridsBeginWith::BoxesAndMaximum) => (1 + classes, false),
+            (true, begin_with) => (classes, begin_with == GridsBeginWith::Scores),
+        };
         let mut above = 1;
         let mut grids = Vec::with_capacity(count);
         for level in 0..count {
@@ -347,15 +415,14 @@ impl RawHead {
             };
             let maps = |tensor| ChannelMap::both(input, above, shapes, tensor);
             let with_bins = |sides: ChannelMap| {
-                let others = if self.are_joined { classes } else { 0 };
                 let numbers = sides.channels.checked_sub(others)?;
                 let fits = numbers.is_multiple_of(4) && (1..=MAX_BINS).contains(&(numbers / 4));
                 fits.then_some((sides, numbers / 4))
             };
             let with_scores = |(sides, bins): (ChannelMap, usize)| {
                 let scores = match self.are_joined {
-                    true if self.scores_first => Some(sides.place(0)),
-                    true => Some(sides.place(4 * bins)),
+                    true if scores_first => Some(sides.place(0)),
+                    true => Some(sides.place(4 * bins + others - classes)),
                     false => {
                         let fits = |scores: &ChannelMap| {
                             scores.channels == classes && scores.grid == sides.grid
@@ -368,7 +435,7 @@ impl RawHead {
             let mut fitting = maps(of_sides).filter_map(with_bins).peekable();
             if fitting.peek().is_none() {
                 return Err(match self.are_joined {
-                    true => mismatch(of_sides, &format!("4 * bins + {classes}")),
+                    true => mismatch(of_sides, &format!("4 * bins + {others}")),
                     false => mismatch(of_sides, "4 * bins"),
                 });
             }
@@ -383,10 +450,7 @@ impl RawHead {
                     ..Scores::finished(scores, sides.grid.cells(), classes)
                 },
                 centerness: None,
-                sides: sides.place(match self.are_joined && self.scores_first {
-                    true => classes,
-                    false => 0,
-                }),
+                sides: sides.place(if scores_first { classes } else { 0 }),
                 bins,
                 unit: match self.distances {
                     DistancesAre::Pixels => 1.0,
@@ -478,7 +542,7 @@ mod tests {
             are_joined,
             activation,
             distances: DistancesAre::Strides,
-            scores_first: false,
+            grids_begin_with: GridsBeginWith::Boxes,
         };
         move |shapes| head.decoder(&NetworkShape::new(INPUT, CLASSES, shapes))
     }

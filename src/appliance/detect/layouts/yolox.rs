@@ -17,6 +17,7 @@ use std::sync::Arc;
 use super::darknet::grids::{AnchoredGrid, DarknetGrids, SizeFormula};
 use super::keys::{TensorForm, per_grid};
 use super::recognize::{self, Certainty, Matrix, Outputs, Recognized, THREE};
+use super::yolov8_raw::joins_maximum;
 use super::{DETECTOR, Layout, OutputLayout, Preprocessing, RAW};
 use crate::decoders::dense::{Activation, Place};
 use crate::decoders::grids::Grid;
@@ -65,7 +66,10 @@ fn maps(outputs: &Outputs<'_>) -> Option<Recognized> {
     let (channels, maps) = outputs.maps(&THREE)?;
     // Others join as many channels in another order, or have one convolution for all.
     let joined = maps[0].joined_channels();
-    if maps[0].made_by == Some("Conv") || !joined.is_empty() && joined[..2] != [4, 1] {
+    if maps[0].made_by == Some("Conv")
+        || joins_maximum(maps[0])
+        || !joined.is_empty() && joined[..2] != [4, 1]
+    {
         return None;
     }
     let classes = channels

@@ -498,7 +498,7 @@ fn parts_with(
     } else {
         ""
     };
-    let is_found = classes.is_none_or(|classes| classes.is_whole);
+    let is_found = classes.is_none_or(|classes| classes.tensor.is_whole);
     let order = match names_fit || are_whole || is_found {
         true => "",
         false => "; which of two tensors has the scores, only their order shows",
@@ -527,7 +527,7 @@ fn classes_of<'o, 'a>(lists: &[&'o Output<'a>], has_count: bool) -> Option<&'o O
             find(&|output| is_named(output, &CLASS_NAMES) && !is_named(output, &SCORE_NAMES))
         })
         .or_else(|| find(&|output| output.made_by == Some("ArgMax")))
-        .or_else(|| find(&|output| output.is_whole && !is_named(output, &SCORE_NAMES)))
+        .or_else(|| find(&|output| output.tensor.is_whole && !is_named(output, &SCORE_NAMES)))
         .or_else(|| {
             find(&|output| has_count && lists.len() == 2 && !is_named(output, &SCORE_NAMES))
         })
@@ -565,6 +565,10 @@ fn rows(outputs: &Outputs<'_>) -> Option<Recognized> {
         return None;
     }
     let is_behind = outputs.is_behind_suppression();
+    // A score for each class, as of RT-DETR.
+    if !is_behind && output.joins_scores() {
+        return None;
+    }
     let (rows, width) = match *output.axes.as_slice() {
         [Some(1), Some(rows), Some(width)] if is_behind => (Some(rows), width),
         [Some(rows), Some(width)]

@@ -20,7 +20,7 @@ use crate::layouts::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters}
 use crate::layouts::yolo_nas::YoloNasForm;
 use crate::layouts::yolov5::Rows;
 use crate::layouts::yolov8::Planes;
-use crate::layouts::yolov8_raw::{DistancesAre, RawHead};
+use crate::layouts::yolov8_raw::{DistancesAre, GridsBeginWith, RawHead};
 use crate::layouts::yolox::YoloxForm;
 use crate::layouts::{OutputLayout, OutputSpec};
 use crate::model_yaml::tests::{FULL, parse};
@@ -84,17 +84,12 @@ fn every_layout_has_its_tensors_in_its_own_order() {
             activation,
         })
     };
-    let raw = |are_joined, activation, distances, scores_first| {
-        layout(RawHead {
-            are_joined,
-            activation,
-            distances,
-            scores_first,
-        })
+    let raw = RawHead {
+        are_joined: true,
+        activation: Activation::Sigmoid,
+        distances: DistancesAre::Strides,
+        grids_begin_with: GridsBeginWith::Boxes,
     };
-    let yolov8_raw =
-        |are_joined, activation| raw(are_joined, activation, DistancesAre::Strides, false);
-    let rtmdet = |unit, scores_first| raw(scores_first, Activation::Sigmoid, unit, scores_first);
     let fcos = |grids, score| layout(FcosParameters { grids, score });
     let queries = |activation, no_object| {
         layout(DetrParameters::Queries {
@@ -105,7 +100,7 @@ fn every_layout_has_its_tensors_in_its_own_order() {
     let detectnet = |box_norm, offset| layout(DetectNetParameters { box_norm, offset });
     let separate = |grids| GflTensors::Separate { grids };
     #[rustfmt::skip]
-    let cases: [(&str, Arc<dyn OutputLayout>, &str); 32] = [
+    let cases: [(&str, Arc<dyn OutputLayout>, &str); 33] = [
         ("{layout: yolox, name: a}", layout(YoloxForm::Rows), "a"),
         ("{layout: yolox, tensors: {grids: [c, a, b]}}", layout(YoloxForm::Grids), "c a b"),
         ("{layout: yolov5, name: a}", layout(Rows { mask_coefficients: 0 }), "a"),
@@ -115,10 +110,11 @@ fn every_layout_has_its_tensors_in_its_own_order() {
         ("{layout: yolo_nas, tensors: {boxes: b, scores: s}}", layout(YoloNasForm::Separate), "b s"),
         ("{layout: yolov5_raw, tensors: {grids: [a]}, anchors: [[1, 2]], activation: none}", yolov5_raw(Activation::None), "a"),
         ("{layout: yolov5_raw, tensors: {grids: [a]}, anchors: [[1, 2]]}", yolov5_raw(Activation::Sigmoid), "a"),
-        ("{layout: yolov8_raw, tensors: {grids: [a, b]}}", yolov8_raw(true, Activation::Sigmoid), "a b"),
-        ("{layout: yolov8_raw, tensors: {boxes: [c, d], scores: [a, b]}, activation: none}", yolov8_raw(false, Activation::None), "a b c d"),
-        ("{layout: yolov8_raw, tensors: {boxes: [b], scores: [a]}, distances_are: pixels}", rtmdet(DistancesAre::Pixels, false), "a b"),
-        ("{layout: yolov8_raw, tensors: {grids: [a]}, distances_are: strides_from_corner, grids_begin_with: scores}", rtmdet(DistancesAre::CornerStrides, true), "a"),
+        ("{layout: yolov8_raw, tensors: {grids: [a, b]}}", layout(raw), "a b"),
+        ("{layout: yolov8_raw, tensors: {boxes: [c, d], scores: [a, b]}, activation: none}", layout(RawHead { are_joined: false, activation: Activation::None, ..raw }), "a b c d"),
+        ("{layout: yolov8_raw, tensors: {boxes: [b], scores: [a]}, distances_are: pixels}", layout(RawHead { are_joined: false, distances: DistancesAre::Pixels, ..raw }), "a b"),
+        ("{layout: yolov8_raw, tensors: {grids: [a]}, distances_are: strides_from_corner, grids_begin_with: scores}", layout(RawHead { distances: DistancesAre::CornerStrides, grids_begin_with: GridsBeginWith::Scores, ..raw }), "a"),
+        ("{layout: yolov8_raw, tensors: {grids: [a]}, activation: none, grids_begin_with: boxes_and_maximum}", layout(RawHead { activation: Activation::None, grids_begin_with: GridsBeginWith::BoxesAndMaximum, ..raw }), "a"),
         ("{layout: yolo_nas, name: a}", layout(YoloNasForm::Joined), "a"),
         ("{layout: yolov3, tensors: {scores: s, boxes: b}}", layout(DecodedBoxes), "b s"),
         ("{layout: yolov4, tensors: {boxes: b, scores: s}}", layout(DecodedBoxes), "b s"),

@@ -29,6 +29,7 @@ pub(in super::super) fn network(outputs: Shapes<'_>, operators: &[&str], names: 
         };
         Tensor {
             convolutions: Vec::new(),
+            joined: Vec::new(),
             is_coarse: false,
             takes: None,
             has_corners: None,
@@ -63,6 +64,7 @@ pub(in super::super) fn network(outputs: Shapes<'_>, operators: &[&str], names: 
         parameters: 0,
         half_weights: 0,
         weight_names: Vec::new(),
+        fused: Default::default(),
         torn_weights: Vec::new(),
         operators: operators.iter().map(operator).collect(),
         quantization: Quantization::default(),
