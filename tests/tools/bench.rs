@@ -122,19 +122,12 @@ fn benchmark_counts_match_frames_and_batches() {
             batch["total_items"].as_u64().expect("a number")
         });
     assert_eq!(items.sum::<u64>(), 31);
-    let range = |name: &str| {
-        let ranges = result["ranges"].as_array().expect("a list");
-        let found = ranges.iter().find(|range| range["name"] == name);
-        found.unwrap_or_else(|| panic!("no {name}")).clone()
-    };
-    assert_eq!(range("detect/infer")["with_warmup"]["items"], 31);
-    assert_eq!(range("detect/infer")["minus_warmup"]["batches"], 7);
-    assert_eq!(range("track/track")["with_warmup"]["items"], 31);
-    // The frames of the detector's first two batches, and those of its last two.
-    assert_eq!(
-        range("track/publish")["minus_warmup"]["items"],
-        31 - (3 + 3) - (3 + 1)
-    );
+    assert_eq!(result["data"]["jetwatch"]["track"]["total_items"], 31);
+    let measured = &result["data_stats_minus_warmup"];
+    let batches = |level: &str, stage: &str| &measured[level][stage]["cpu_time"]["total_items"];
+    assert_eq!(batches("jetwatch/detect", "infer"), 7);
+    // One for each frame, without those of the detector's first two batches, and of its last two.
+    assert_eq!(batches("jetwatch/track", "publish"), 31 - (3 + 3) - (3 + 1));
 
     let (code, printed, aside) = bench(&setup, "--batches 5 --warmup 0 --json");
     assert_eq!(code, Some(0), "{aside}");
@@ -182,14 +175,19 @@ fn each_bench_stage_runs_alone() {
         let result = json(&setup.path("out/benchmark.json"));
         assert_eq!(result["speed"]["frames"], 40, "{part}");
         assert!(result["speed"]["fps"].as_f64() > Some(0.0), "{part}");
-        let ranges = result["ranges"].as_array().expect("a list");
-        let names: Vec<_> = ranges
-            .iter()
-            .filter_map(|range| range["name"].as_str())
-            .collect();
-        let level = range.split('/').next().expect("a level");
-        assert_eq!(names, [level, range], "{part}");
-        assert_eq!(ranges[1]["with_warmup"]["items"], 40, "{part}");
+        let (level, stage) = range.split_once('/').expect("a level");
+        let levels = result["meta"]["total_batches"].as_object().expect("a map");
+        assert_eq!(
+            Vec::from_iter(levels.keys()),
+            [&format!("jetwatch/{level}")],
+            "{part}"
+        );
+        let of_level = &result["data"]["jetwatch"][level];
+        assert_eq!(of_level["total_items"], 40, "{part}");
+        let batch = of_level["batch_0"].as_object().expect("a batch").iter();
+        let stages = batch.filter(|(_, value)| value.is_object());
+        let stages: Vec<&String> = stages.map(|(name, _)| name).collect();
+        assert_eq!(stages, [stage], "{part}");
         // Scaling by elements is no part of the batches.
         let is_row = |line: &str| line.starts_with("  scale ");
         assert_eq!(printed.lines().any(is_row), part == "scale", "{printed}");

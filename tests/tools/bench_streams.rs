@@ -71,7 +71,7 @@ fn search_ends_at_the_most_that_may_be_tried_and_is_drawn() {
         &["--html", html],
         &[&setup.path("out/series.json")],
     ));
-    assert!(text.contains("Trials, in their order"), "{text}");
+    assert!(text.contains("Trials by number of streams"), "{text}");
     let page = fs::read_to_string(&page).expect("a page");
     assert!(page.contains("\"drops\":[{\"x\":1"), "the data of the plot");
 }

@@ -39,7 +39,7 @@ fn layers_of_onnx_runtime_are_written_and_reported() {
     let folder = folder.path();
     write_model(&folder.join("model"), &network(None, 16), &keys(16));
     let printed = run(folder, &BENCH);
-    assert_has!(printed => "mean of 4 runs", "Device:    CPU 100.0 %");
+    assert_has!(printed => "mean of 4 runs", "Layers by type, precision and device");
     let written = folder.join("benchmark/layers.json");
     let document: Value =
         serde_json::from_slice(&fs::read(&written).expect("it is written")).expect("JSON");

@@ -50,7 +50,6 @@ pub(crate) fn document(stats: &TraceStats, meta: Value) -> Value {
         "data": { ROOT: levels },
         "mean_data": means,
         "data_stats_minus_warmup": statistics,
-        "ranges": stats.rows(),
         "meta": meta,
     })
 }

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A trace as batches with their stages, and the numbers of each range with and without its warm-up.
+//! A trace as batches with their stages, and the speeds of a run without its warm-up.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::ensure;
-use serde::Serialize;
 
 use jetwatch_telemetry::{Entry, Level, Stage};
 use jetwatch_types::Rate;
-
-use super::Statistics;
 
 /// A run: the levels that had batches.
 #[derive(Debug, Clone, PartialEq)]
@@ -154,24 +151,18 @@ impl TraceStats {
     /// Frames per second of the networks without the rest of the pipeline: frames per second of inference times workers. `None`: none ran.
     pub(crate) fn inference_fps(&self, workers: usize) -> Option<f64> {
         let batches = self.level(Level::Detect)?.without_warmup();
-        let numbers = RangeStats::of(batches, Some(Stage::Infer))?;
-        Some(numbers.throughput * workers as f64)
-    }
-
-    /// Every range: each level, and each of its stages.
-    pub(crate) fn rows(&self) -> Vec<Row> {
-        let stages = || std::iter::once(None).chain(Stage::ALL.map(Some));
-        let levels = self.levels.iter();
-        let ranges = levels.flat_map(|run| stages().map(move |stage| (run, stage)));
-        let rows = ranges.filter_map(|(run, stage)| {
-            let level = run.level.name();
-            Some(Row {
-                name: stage.map_or(level.to_owned(), |it| format!("{level}/{}", it.name())),
-                with_warmup: RangeStats::of(&run.batches, stage)?,
-                minus_warmup: RangeStats::of(run.without_warmup(), stage)?,
-            })
-        });
-        rows.collect()
+        let times = batches.iter();
+        let times = times.filter_map(|batch| batch.stages.get(&(Stage::Infer as usize)));
+        let infer = times.copied().reduce(|mut sum, times| {
+            sum.add(times);
+            sum
+        })?;
+        // By the time of the GPU where only that was measured.
+        let time = match infer.wall.is_zero() {
+            true => infer.gpu,
+            false => infer.wall,
+        };
+        Some(per_second(infer.items, time) * workers as f64)
     }
 }
 
@@ -277,72 +268,6 @@ fn per_second(items: usize, time: Duration) -> f64 {
     }
 }
 
-/// Statistics of one range of the pipeline.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Row {
-    /// `level` or `level/stage`.
-    pub name: String,
-    /// Of all batches.
-    pub with_warmup: RangeStats,
-    /// Without those of the warm-up.
-    pub minus_warmup: RangeStats,
-}
-
-/// Times of the batches of one range, in ms.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct RangeStats {
-    /// Batches that had this range.
-    pub batches: usize,
-    /// Frames in them.
-    pub items: usize,
-    /// Elapsed time.
-    pub cpu_time: Statistics,
-    /// The same, per frame.
-    pub cpu_time_per_item: Statistics,
-    /// CPU time of the thread.
-    pub busy_time: Statistics,
-    /// Time of the GPU; `None` where it did nothing.
-    pub gpu_time: Option<Statistics>,
-    /// The same, per frame.
-    pub gpu_time_per_item: Option<Statistics>,
-    /// Frames per second of a thread that runs only this range; by the time of the GPU where only that was measured.
-    pub throughput: f64,
-}
-
-impl RangeStats {
-    /// Of the batches as a whole, or of a stage in them; `None` where no batch has it.
-    fn of(batches: &[Batch], stage: Option<Stage>) -> Option<Self> {
-        let range = |batch: &'_ Batch| match stage {
-            None => Some(batch.times),
-            Some(stage) => batch.stages.get(&(stage as usize)).copied(),
-        };
-        let times: Vec<Times> = batches.iter().filter_map(range).collect();
-        let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        let each =
-            |number: &dyn Fn(&Times) -> f64| -> Vec<f64> { times.iter().map(number).collect() };
-        let per_item = |time: Duration, items: usize| ms(time) / items.max(1) as f64;
-        let items = times.iter().map(|times| times.items).sum();
-        let wall: Duration = times.iter().map(|times| times.wall).sum();
-        let gpu: Duration = times.iter().map(|times| times.gpu).sum();
-        // Of a recorded graph only one run in some is timed on the GPU.
-        let on_gpu = |number: &dyn Fn(&Times) -> f64| {
-            let timed = times.iter().filter(|times| !times.gpu.is_zero());
-            let numbers: Vec<f64> = timed.map(number).collect();
-            Statistics::from_values(&numbers)
-        };
-        Some(Self {
-            batches: times.len(),
-            items,
-            cpu_time: Statistics::from_values(&each(&|t| ms(t.wall)))?,
-            cpu_time_per_item: Statistics::from_values(&each(&|t| per_item(t.wall, t.items)))?,
-            busy_time: Statistics::from_values(&each(&|t| ms(t.busy)))?,
-            gpu_time: on_gpu(&|t| ms(t.gpu)),
-            gpu_time_per_item: on_gpu(&|t| per_item(t.gpu, t.items)),
-            throughput: per_second(items, if wall.is_zero() { gpu } else { wall }),
-        })
-    }
-}
-
 impl TraceStats {
     /// Whether stages of a GPU are in it.
     pub(super) fn is_timed_on_gpu(&self) -> bool {
@@ -424,30 +349,22 @@ mod tests {
         // Two frames in 6 ms, on two workers.
         let inference = measured.inference_fps(2).expect("a network");
         assert!((inference - 2.0 * 2.0 / 0.006).abs() < 1e-6, "{inference}");
-        let rows = measured.rows();
-        let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
-        let wanted = [
-            "detect",
-            "detect/infer",
-            "detect/gpu_network",
-            "track",
-            "track/track",
-        ];
-        assert_eq!(names, wanted);
-        let counts = |row: &Row| {
-            let (with, minus) = (&row.with_warmup, &row.minus_warmup);
-            (with.batches, with.items, minus.batches, minus.items)
+        let counts = |run: &LevelStats| {
+            let items = |batches: &[Batch]| -> usize {
+                batches.iter().map(|batch| batch.times.items).sum()
+            };
+            (run.level, items(&run.batches), items(run.without_warmup()))
         };
-        assert_eq!(counts(&rows[1]), (5, 10, 3, 6));
-        assert_eq!(counts(&rows[4]), (10, 10, 6, 6));
-        let infer = &rows[1].minus_warmup;
-        let gpu = infer.gpu_time.expect("the GPU works in it");
-        let found = [infer.cpu_time.mean, infer.busy_time.mean, gpu.mean];
-        for (found, wanted) in found.into_iter().zip([6.0, 3.0, 4.0]) {
-            assert!((found - wanted).abs() < 1e-9, "{found}, wanted {wanted}");
-        }
-        assert!((infer.cpu_time_per_item.median - 3.0).abs() < 1e-9);
-        assert!(rows[3].minus_warmup.gpu_time.is_none());
+        let counts: Vec<_> = measured.levels.iter().map(counts).collect();
+        assert_eq!(counts, [(Level::Detect, 10, 6), (Level::Track, 10, 6)]);
+        let infer = measured.levels[0].batches[1].stages[&(Stage::Infer as usize)];
+        let wanted = Times {
+            items: 2,
+            wall: MS * 6,
+            busy: MS * 3,
+            gpu: MS * 4,
+        };
+        assert_eq!(infer, wanted);
     }
 
     #[test]
@@ -478,13 +395,11 @@ mod tests {
                 all.push(entry(Level::Detect, batch.into(), stage, batch * 10, ms));
             }
         }
-        let rows = TraceStats::new(&all, 0, 2).expect("three batches").rows();
-        let tensor = &rows[1].with_warmup;
-        assert_eq!((tensor.batches, tensor.items), (3, 6));
-        assert!(
-            (tensor.cpu_time_per_item.mean - 4.0).abs() < 1e-9,
-            "{tensor:?}"
-        );
+        let measured = TraceStats::new(&all, 0, 2).expect("three batches");
+        for batch in &measured.levels[0].batches {
+            let tensor = batch.stages[&(Stage::Tensor as usize)];
+            assert_eq!((tensor.items, tensor.wall), (2, MS * 8));
+        }
     }
 
     #[test]
@@ -502,12 +417,10 @@ mod tests {
         assert!((measured.fps() - alone.fps()).abs() < 1e-9);
         let levels: Vec<Level> = measured.levels.iter().map(|run| run.level).collect();
         assert_eq!(levels, [Level::Detect, Level::Track, Level::Secondary]);
-        let rows = measured.rows();
-        let row = rows.last().expect("rows");
-        assert_eq!(row.name, "secondary/secondary");
-        let numbers = &row.minus_warmup;
-        assert_eq!((numbers.batches, numbers.items), (2, 4));
-        assert!((numbers.cpu_time.mean - 3.0).abs() < 1e-9, "{numbers:?}");
+        let secondary = measured.levels[2].without_warmup().iter();
+        let times: Vec<Times> = secondary.map(|batch| batch.times).collect();
+        let counted: Vec<_> = times.iter().map(|it| (it.items, it.wall)).collect();
+        assert_eq!(counted, [(2, MS * 2), (2, MS * 4)]);
     }
 
     #[test]

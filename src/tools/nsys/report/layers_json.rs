@@ -142,33 +142,11 @@ pub fn layers_summary(document: &Value) -> String {
     let (count, ms, runs) = (found.layers.len(), found.mean_ms, found.runs);
     let layers = format!("{count}, {ms:.3} ms for one frame, mean of {runs} runs");
     lines.push(format!("Layers:    {layers}"));
-    type Key = fn(&Layer) -> &str;
-    let keys: [(&str, Key); 3] = [
-        ("Precision:", |layer| &layer.precision),
-        ("Device:", |layer| &layer.device),
-        ("Type:", |layer| &layer.kind),
-    ];
-    for (title, key) in keys {
-        let mut shares: BTreeMap<&str, f64> = BTreeMap::new();
-        for layer in &found.layers {
-            *shares.entry(key(layer)).or_default() += layer.share;
-        }
-        let mut shares: Vec<(&str, f64)> = shares.into_iter().collect();
-        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let named = shares.iter().take(6).map(|(name, share)| {
-            let name = if name.is_empty() { "unknown" } else { name };
-            format!("{name} {:.1} %", share * 100.0)
-        });
-        let named: Vec<String> = named.collect();
-        lines.push(format!("{title:<11}{}", named.join(", ")));
-    }
     lines.join("\n")
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn of(json: &str) -> Value {
@@ -181,6 +159,10 @@ mod tests {
             {"layer": "a", "type": "Conv", "precision": "fp32", "device": "CPU", "runs": 3, "mean_ms": 1.0, "share": 0.25},
             {"layer": "b", "type": "Conv", "precision": "fp32", "device": "CPU", "runs": 3, "mean_ms": 3.0, "share": 0.75}]}"#;
         let path = Path::new("layers.json");
+        assert_eq!(
+            layers_summary(&of(json)),
+            "Detector:  onnx, net\nLayers:    2, 4.000 ms for one frame, mean of 3 runs"
+        );
         let layers = Layers::parse(path, &of(json))
             .expect("read")
             .expect("layers");
@@ -209,27 +191,5 @@ mod tests {
             error.to_string().contains("its layers have another form"),
             "{error}"
         );
-    }
-
-    #[test]
-    fn precisions_devices_and_types_are_summed() {
-        let mut layers = vec![
-            json!({"layer": "stem + relu", "type": "CaskConvolution", "precision": "int8", "device": "GPU", "runs": 7, "mean_ms": 0.6, "share": 0.6}),
-        ];
-        layers.extend((0..80).map(|at| {
-            json!({"layer": format!("l{at}"), "type": "", "precision": "fp16", "device": "DLA", "runs": 7, "mean_ms": 0.005, "share": 0.005})
-        }));
-        let document = json!({"runs": 7, "mean_ms": 1.0, "layers": layers});
-        let text = layers_summary(&document);
-        assert!(
-            text.starts_with("Layers:    81, 1.000 ms for one frame, mean of 7 runs\n"),
-            "{text}"
-        );
-        for line in [
-            "Precision: int8 60.0 %, fp16 40.0 %\n",
-            "Device:    GPU 60.0 %, DLA 40.0 %\n",
-        ] {
-            assert!(text.contains(line), "{line} is not in\n{text}");
-        }
     }
 }

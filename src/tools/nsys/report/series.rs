@@ -321,6 +321,9 @@ impl Series {
                 let length = (lost(own) * 0.3).ceil().clamp(0.0, 30.0) as usize;
                 (length > 0).then(|| "#".repeat(length))
             })
+            .plain("Reason", |(_, own)| {
+                own.iter().find_map(|trial| trial["shortfall"].as_str())
+            })
             .build();
         self.tables.push(table);
         for (count, own) in &rows {
@@ -347,23 +350,6 @@ impl Series {
             self.tables
                 .extend(Some(table).filter(|table| !table.rows.is_empty()));
         }
-        let table = Table::of("streams", "Trials, in their order", trials)
-            .plain("Streams", count("/streams"))
-            .plain("Kept Up", |trial| match trial["has_kept_up"] == true {
-                true => "yes",
-                false => "no",
-            })
-            .plain("Frames/s", number("/fps"))
-            .plain("Received", count("/received"))
-            .plain("Dropped", count("/dropped"))
-            .plain("Late", count("/late"))
-            .plain("Dropped Crops", count("/dropped_crops"))
-            .plain("Latency, ms", number("/latency_median_ms"))
-            .plain("95 %, ms", number("/latency_p95_ms"))
-            .plain("Longest, ms", number("/latency_max_ms"))
-            .plain("Reason", |trial| trial["shortfall"].as_str())
-            .build();
-        self.tables.push(table);
     }
 }
 

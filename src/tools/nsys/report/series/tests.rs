@@ -42,13 +42,18 @@ fn machines_stand_side_by_side() {
 
 #[test]
 fn streams_have_drops_and_the_answer() {
-    let trial = |streams: u64, dropped: u64| json!({"streams": streams, "has_kept_up": dropped == 0, "fps": 10.0, "received": 100, "dropped": dropped});
+    let trial = |streams: u64, dropped: u64| {
+        json!({"streams": streams, "has_kept_up": dropped == 0, "fps": 10.0, "received": 100, "dropped": dropped,
+        "shortfall": (dropped > 0).then(|| format!("{dropped} frames dropped"))})
+    };
     let document = json!({"kind": "streams", "verdict": "1 stream of 25.0 frames/s fits", "streams": {
         "rate": 25.0, "limit": {"text": "the CPU"}, "trials": [trial(1, 0), trial(2, 40), trial(2, 60)],
         "fit": {"streams": 1, "at": {"passed": 3, "failed": 0}, "above": {"passed": 0, "failed": 2}}}});
     let series = parse(&document).expect("a series");
     assert_eq!(series.drops, [(1, 0.0), (2, 50.0)]);
     assert_eq!(series.findings, ["1 stream of 25.0 frames/s fits\n"]);
+    let csv = series.tables[0].to_csv();
+    assert!(csv.contains(",Reason\n") && csv.ends_with(",40 frames dropped\n"));
 }
 
 #[test]
