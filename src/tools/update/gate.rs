@@ -124,6 +124,17 @@ fn rates(before: &[DaemonState], after: &[DaemonState], unit: &str) -> Option<(R
     Some((rates, seconds))
 }
 
+/// Whether each daemon has written its health again, `time` after `first`: one that hangs leaves a good one behind.
+fn wrote_again(first: &[DaemonState], now: &[DaemonState], time: Duration) -> bool {
+    let written = |daemon: &DaemonState| Some(daemon.health.as_ref()?.written_boot_ms);
+    now.iter().all(|daemon| {
+        let before = first.iter().find(|first| first.unit == daemon.unit);
+        let before = before.and_then(written);
+        let pause = before.zip(written(daemon));
+        pause.is_none_or(|(before, now)| u128::from(now.saturating_sub(before)) >= time.as_millis())
+    })
+}
+
 /// What the daemons do worse than before the change, between two looks. One frame more or less is chance, and one error.
 fn slowed(baseline: &[UnitBaseline], before: &[DaemonState], after: &[DaemonState]) -> Vec<String> {
     let mut problems = Vec::new();
@@ -232,7 +243,7 @@ impl Gate {
             }
             if look.problems.is_empty() {
                 let (since, first) = healthy_since.get_or_insert_with(|| (now, daemons.clone()));
-                if now - *since >= self.settle {
+                if now - *since >= self.settle && wrote_again(first, &daemons, self.settle) {
                     look.problems = slowed(baseline, first, &daemons);
                     if look.problems.is_empty() {
                         return Ok(Ok(()));

@@ -88,6 +88,7 @@ fn versions_that_do_not_work_are_rolled_back_and_held() {
         (Fault::Crashes, "jetwatch.service has failed"),
         (Fault::LosesSource, "source yard: 0 frames"),
         (Fault::Hangs, "source yard: 0 frames"),
+        (Fault::HangsLater, "writes no health"),
         (Fault::IsNotAcknowledged, "acknowledged no message"),
     ];
     for (fault, reason) in faults {

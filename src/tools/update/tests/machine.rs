@@ -26,6 +26,8 @@ pub enum Fault {
     Crashes,
     /// It starts, brings no frames of one source, and does not end when it is asked to.
     Hangs,
+    /// It works, and hangs 2.5 s after its start.
+    HangsLater,
     /// It starts, and brings no frames of one source.
     LosesSource,
     /// It starts, and its messages are not acknowledged.
@@ -313,7 +315,11 @@ impl System for Machine {
             .map_or(Duration::ZERO, |(.., since)| *since);
         let faults = self.running_faults();
         let has = |fault: Fault| faults.contains(&fault);
-        let up = self.clock.saturating_sub(since);
+        let written = match has(Fault::HangsLater) {
+            true => self.clock.min(since + Duration::from_millis(2500)),
+            false => self.clock,
+        };
+        let up = written.saturating_sub(since);
         let frames = |lost: bool| if lost { 0 } else { up.as_millis() as u64 / 100 };
         let detected = |frames: u64| {
             if has(Fault::IsSlow) {
@@ -338,7 +344,7 @@ impl System for Machine {
             program: "1.0".to_owned(),
             pid: 1,
             started_boot_ms: 0,
-            written_boot_ms: u64::try_from(self.clock.as_millis()).expect("a short time"),
+            written_boot_ms: u64::try_from(written.as_millis()).expect("a short time"),
             ready: up >= Duration::from_secs(2),
             waits_for: None,
             builds_engine: false,
@@ -369,7 +375,9 @@ impl System for Machine {
                 .running
                 .as_ref()
                 .is_some_and(|(program, ..)| *program == self.packages["jetwatch"].version),
-            health: self.running.is_some().then_some(health),
+            // An old one is not used.
+            health: (self.running.is_some() && self.clock - written <= Duration::from_secs(5))
+                .then_some(health),
         }])
     }
 
