@@ -48,7 +48,7 @@ struct SoundTrack {
 /// What a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClipFacts {
-    /// Arrival of the first image.
+    /// Arrival of the first image, by that of those behind it.
     pub from: SystemTime,
     /// Arrival of the last image.
     pub to: SystemTime,

@@ -392,7 +392,7 @@ impl<S: ClipStore> Recorder<S> {
         open.cursor = open.stream.keyframe_before(last).or(open.cursor);
     }
 
-    fn write(&mut self, place: usize, unit: RingUnit) -> Result<(), StoreError> {
+    fn write(&mut self, place: usize, mut unit: RingUnit) -> Result<(), StoreError> {
         let open = &mut self.open[place];
         if let Some(file) = &open.file {
             let is_full = open.segment.is_some_and(|segment| {
@@ -412,6 +412,7 @@ impl<S: ClipStore> Recorder<S> {
                 self.counts.lost += 1;
                 return Ok(());
             }
+            unit.unit.captured_at = open.stream.arrival_of(unit.time.pts);
             let file = self.store.begin(&open.label, unit.unit.captured_at)?;
             let format = open.stream.sound_format();
             open.file = Some(ClipFile::begin_with_sound(file, &unit, format)?);

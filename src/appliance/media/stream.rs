@@ -269,6 +269,11 @@ impl SourceStream {
         self.inner.lock().ring.time_of(pts, at)
     }
 
+    /// The machine's time of an image that is shown at `pts`.
+    pub fn arrival_of(&self, pts: StreamTime) -> SystemTime {
+        self.inner.lock().timeline.arrival_of(pts)
+    }
+
     /// Encoded bytes in the ring, with those of the sound.
     pub fn bytes(&self) -> usize {
         let inner = self.inner.lock();

@@ -20,6 +20,9 @@ const MIN_STEP: StreamTime = 20_000;
 /// A presentation time that is this much before the newest decoding time belongs to media that began again.
 const MAX_REORDER: StreamTime = 2_000_000_000;
 
+/// The same behind images without timestamps: what cameras keep between keyframes.
+const MAX_GUESSED: StreamTime = 20_000_000_000;
+
 /// Most images that a stream holds back for reordering (both codecs: 16).
 const MAX_DELAY: usize = 16;
 
@@ -44,6 +47,8 @@ pub struct Timeline {
     /// The largest presentation times so far, one more than the stream is known to reorder; sorted. For streams without decoding
     /// times.
     newest: Vec<StreamTime>,
+    /// From the clock of the stream to that of the machine.
+    arrival: StreamTime,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +58,8 @@ struct Last {
     max_pts: StreamTime,
     step: StreamTime,
     captured_at: SystemTime,
+    /// Without a timestamp.
+    is_guessed: bool,
 }
 
 impl Timeline {
@@ -66,6 +73,13 @@ impl Timeline {
         self.offset
     }
 
+    /// The machine's time of an image that is shown at `pts`, by the arrival of the newest ones. A camera sends what it has kept at the
+    /// begin, all at once, and the first image may wait for the second: their own arrival says less.
+    pub fn arrival_of(&self, pts: StreamTime) -> SystemTime {
+        let nanos = u64::try_from(pts.saturating_add(self.arrival)).unwrap_or_default();
+        SystemTime::UNIX_EPOCH + Duration::from_nanos(nanos)
+    }
+
     /// The time of the next unit.
     pub fn next(&mut self, unit: &AccessUnit) -> UnitTime {
         let pts = unit.pts.or(unit.dts).map(nanos);
@@ -74,9 +88,13 @@ impl Timeline {
             self.offset = -pts.unwrap_or(0);
             return self.begin(unit, 0, true, duration);
         };
-        let shown = pts.map_or(last.max_pts + last.step, |pts| {
-            pts.saturating_add(self.offset)
-        });
+        let follows = last.max_pts + last.step;
+        let mut shown = pts.map_or(follows, |pts| pts.saturating_add(self.offset));
+        // GStreamer leaves them out where a camera sends what it has kept at once, and goes on with those of the arrival.
+        if last.is_guessed && shown <= last.time.dts && shown >= last.time.dts - MAX_GUESSED {
+            self.offset += follows - shown;
+            shown = follows;
+        }
         if self.must_restart || shown < last.time.dts - MAX_REORDER {
             let passed = unit.captured_at.duration_since(last.captured_at);
             let passed = nanos(passed.unwrap_or_default()).max(last.step);
@@ -144,11 +162,23 @@ impl Timeline {
         max_pts: StreamTime,
         step: StreamTime,
     ) -> UnitTime {
+        let since_1970 = unit.captured_at.duration_since(SystemTime::UNIX_EPOCH);
+        let late = nanos(since_1970.unwrap_or_default())
+            .saturating_sub(time.dts)
+            .saturating_sub(self.arrival);
+        // One that is late alone changes little; the clock of the machine may have been set.
+        self.arrival += match self.last {
+            Some(last) if !time.is_restart && late < MAX_REORDER => {
+                late.min((time.dts - last.time.dts) / 2)
+            }
+            _ => late,
+        };
         self.last = Some(Last {
             time,
             max_pts,
             step: step.max(MIN_STEP),
             captured_at: unit.captured_at,
+            is_guessed: unit.pts.or(unit.dts).is_none(),
         });
         time
     }
@@ -211,6 +241,46 @@ mod tests {
             times(&mut Timeline::default(), &units),
             [(0, -80), (120, -40), (40, 0), (80, 40), (160, 120)]
         );
+    }
+
+    /// What rtpjitterbuffer 1.22 gives.
+    #[test]
+    fn images_that_a_camera_sends_at_once_keep_their_distances() {
+        let mut units: Vec<_> = [0, 60, 100, 110].map(|pts| (Some(pts), None)).into();
+        units.extend([(None, None); 26]);
+        units.extend([130, 196, 262].map(|pts| (Some(pts), None)));
+        let times = times(&mut Timeline::default(), &units);
+        let shown: Vec<i64> = times.iter().map(|(pts, _)| *pts).collect();
+        assert!(times.iter().all(|(pts, dts)| pts == dts), "{times:?}");
+        assert!(shown.is_sorted_by(|a, b| a < b), "{shown:?}");
+        assert_eq!(shown[30..], [380, 446, 512]);
+    }
+
+    #[test]
+    fn images_that_are_late_or_sent_at_once_have_their_own_time() {
+        let arrival_of_first = |arrivals: &[u64]| {
+            let mut timeline = Timeline::default();
+            for (place, at) in (0..).zip(arrivals) {
+                timeline.next(&unit(Some(40 * place), None, 10_000 + at));
+            }
+            let first = timeline
+                .arrival_of(0)
+                .duration_since(SystemTime::UNIX_EPOCH);
+            first.expect("later").as_millis() - 10_000
+        };
+        let regular: Vec<u64> = (0..100).map(|place| 1000 + 40 * place).collect();
+        assert_eq!(arrival_of_first(&regular), 1000);
+        // What the camera kept comes with the 26th.
+        let at_once: Vec<u64> = regular.iter().map(|at| *at.max(&2000)).collect();
+        assert_eq!(arrival_of_first(&at_once), 1000);
+        let first_is_early: Vec<u64> = std::iter::once(0).chain(regular.clone()).collect();
+        assert_eq!(arrival_of_first(&first_is_early), 960);
+        let mut last_is_late = regular;
+        last_is_late[99] += 500;
+        assert_eq!(arrival_of_first(&last_is_late), 1020);
+        // The clock of the machine was set.
+        last_is_late[99] += 3_600_000;
+        assert_eq!(arrival_of_first(&last_is_late), 3_601_500);
     }
 
     #[test]

@@ -49,12 +49,12 @@ impl SyntheticSource {
         Duration::from_nanos(nanoseconds / u64::from(self.settings.fps.max(1)))
     }
 
-    /// Metadata of frame `index`, captured now. Takes the next sequence number.
-    fn meta(&self, index: u64, context: &SourceContext) -> FrameMeta {
+    /// Metadata of a frame that is captured now. Takes the next sequence number.
+    fn meta(&self, pts: Duration, context: &SourceContext) -> FrameMeta {
         FrameMeta {
             source: context.id,
             seq: context.counters.next_seq(),
-            pts: Some(self.time_of(index)),
+            pts: Some(pts),
             captured_at: SystemTime::now(),
             received_at: Instant::now(),
             source_size: Size::new(self.settings.width, self.settings.height),
@@ -187,7 +187,10 @@ impl SyntheticSource {
         first_frame: &dyn Fn(),
     ) -> Result<SessionEnd, SourceError> {
         let period = Duration::from_secs(1) / self.settings.fps.max(1);
+        let is_live = self.settings.pacing == Pacing::Realtime;
         let mut due = Instant::now();
+        // Timestamps go on while frames are missed, as those of a camera.
+        let mut missed = Duration::ZERO;
         let mut index = 0;
         let mut announced = false;
         loop {
@@ -201,14 +204,16 @@ impl SyntheticSource {
                 }
                 index = 0;
             }
-            if self.settings.pacing == Pacing::Realtime {
+            if is_live {
                 if context
                     .stop
                     .wait(due.saturating_duration_since(Instant::now()))
                 {
                     return Ok(SessionEnd::Stopped);
                 }
-                due = next_tick(due, period, Instant::now());
+                let next = next_tick(due, period, Instant::now());
+                missed += next - due - period;
+                due = next;
             } else if context.stop.is_stopped() {
                 return Ok(SessionEnd::Stopped);
             }
@@ -222,7 +227,7 @@ impl SyntheticSource {
                 continue;
             }
             context.heartbeat.busy();
-            let meta = self.meta(index, context);
+            let meta = self.meta(time + missed, context);
             if let Some(encoder) = encoder
                 && let Some(pts) = encoder.admit(meta.pts)
             {
@@ -242,7 +247,11 @@ impl SyntheticSource {
             if !announced {
                 announced = true;
                 // The first frame draws the backdrop too: the schedule starts after it.
-                due = Instant::now() + period;
+                let next = Instant::now() + period;
+                if is_live {
+                    missed += next.saturating_duration_since(due);
+                    due = next;
+                }
                 first_frame();
             }
             context.heartbeat.idle();

@@ -15,7 +15,7 @@ use jetwatch_detect::layouts::fcos::{FcosParameters, FcosScore};
 use jetwatch_detect::layouts::gfl::{CellCenter, GflParameters, GflTensors};
 use jetwatch_detect::layouts::ssd::{SsdActivation, SsdBackground, SsdBoxes, SsdParameters};
 use jetwatch_detect::layouts::yolo_nas::YoloNasForm;
-use jetwatch_detect::layouts::yolov8_raw::{DistancesAre, RawHead};
+use jetwatch_detect::layouts::yolov8_raw::{DistancesAre, GridsBeginWith, RawHead};
 use jetwatch_detect::layouts::{self, OutputLayout};
 use jetwatch_types::Size;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
@@ -224,12 +224,19 @@ fn raw_head(
             DistancesAre::Pixels,
             DistancesAre::CornerStrides,
         ])?,
-        scores_first: bytes.arbitrary()?,
+        grids_begin_with: *bytes.choose(&[
+            GridsBeginWith::Boxes,
+            GridsBeginWith::BoxesAndMaximum,
+            GridsBeginWith::Scores,
+        ])?,
     };
     let strides = strides(bytes, 4, 4)?;
     let of_sides = 4 * bytes.int_in_range(1..=16)?;
     let mut shapes = match head.are_joined {
-        true => planes(input, &strides, of_sides + classes),
+        true => {
+            let maximum = usize::from(head.grids_begin_with == GridsBeginWith::BoxesAndMaximum);
+            planes(input, &strides, of_sides + maximum + classes)
+        }
         false => {
             let scores = planes(input, &strides, classes);
             [scores, planes(input, &strides, of_sides)].concat()
