@@ -299,8 +299,8 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
             status: match path {
                 "POST /api/login" => "401",
                 "POST /api/password" | "POST /api/first-user" => "403",
-                // No stream was looked at.
-                "GET /api/cameras/picture.jpg" => "404",
+                // No stream was looked at, and no object has this identity.
+                "GET /api/cameras/picture.jpg" | "GET /api/objects/{}/picture.jpg" => "404",
                 "POST /api/logout" | "POST /api/reload" | "POST /api/share/revoke" => "204",
                 command if COMMANDS.contains(&command) => "",
                 _ => "200",
@@ -389,6 +389,7 @@ web: {{listen: '127.0.0.1:{port}', users_file: {0}/users, trusted_proxies: [127.
         let cases = [
             ("/api/sources/{}/picture.jpg", plain, "/api/sources/gate/picture.jpg".to_owned(), 2),
             ("/api/sources/{}/rules", plain, "/api/sources/gate/rules".to_owned(), 8),
+            ("/api/objects/{}/picture.jpg", plain, "/api/objects/1/picture.jpg".to_owned(), 8),
             ("/api/media/{}/snapshot.jpg", plain, media(&self.snapshot, "snapshot.jpg"), 8),
             ("/api/sources/{}/export.mp4", "an hour", format!("/api/sources/gate/export.mp4?{hour}"), 1),
             ("/api/media/{}/clip.mp4", "the whole clip", media(&self.clip, "clip.mp4"), 8),

@@ -29,7 +29,7 @@ const CAMERA: &str = r#"{"name": "yard", "uri": "rtsp://127.0.0.1/1"}"#;
 const RULES: &str = r#"{"zones": [], "lines": []}"#;
 
 #[rustfmt::skip]
-const TABLE: [Row; 37] = [
+const TABLE: [Row; 38] = [
     // A body that is none: no attempt is counted.
     ("POST", "/api/login", "{}", [400; 7]),
     ("POST", "/api/first-user", "{}", [400; 7]),
@@ -53,6 +53,7 @@ const TABLE: [Row; 37] = [
     ("GET", "/api/sources/{}/export.mp4?from=2026-01-01T00:00:00Z&to=2026-01-01T00:10:00Z", "", VIEWER),
     ("GET", "/api/objects", "", VIEWER),
     ("GET", "/api/objects/facets", "", VIEWER),
+    ("GET", "/api/objects/{}/picture.jpg", "", VIEWER),
     ("POST", "/api/objects/reviewed", r#"{"ids": ["1"], "reviewed": true}"#, OPERATOR),
     ("GET", "/api/activity", "", VIEWER),
     ("GET", "/api/media", "", VIEWER),
@@ -147,10 +148,9 @@ fn each_path_of_the_program_has_a_row_and_a_line_in_the_guide() {
     assert_eq!(table, program);
     let guide = fs::read_to_string(root().join("docs/src/guide/web.md")).expect("the guide");
     for endpoint in endpoints() {
-        let name = if endpoint.path.contains("/media/") {
-            "ID"
-        } else {
-            "NAME"
+        let name = match endpoint.path.contains("/sources/") {
+            true => "NAME",
+            false => "ID",
         };
         let path = endpoint.path.replace("{}", name);
         let who = match endpoint.need {

@@ -68,7 +68,7 @@ ${web.map((line) => `  ${line}\n`).join("")}` });
       await page.type("input[name=password]", CAMERA_PASSWORD);
       await press(page, "Find cameras");
       await page.waitForFunction(() => document.querySelectorAll(".found .stream").length === 2, LIMIT);
-      await shoot(page, "cameras-found");
+      await shoot(page, "guide-cameras");
       // Both are there still after a look at another view; the password is not.
       await page.click("#tabs a[href='#live']");
       await page.waitForSelector(".tile", LIMIT);

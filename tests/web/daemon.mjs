@@ -45,6 +45,16 @@ web:
   listen: 127.0.0.1:${port}
 ${web.map((line) => `  ${line}\n`).join("")}`;
 
+/** The sections of a daemon that keeps pictures and clips. */
+export const KEEPING = (port, web, folder) => `record:
+  folder: ${join(folder, "media")}
+  retention: {min_free_bytes: 1MiB, min_free_percent: 0}
+  snapshots: {enabled: true}
+  clips: {enabled: true, pre_roll_s: 1, post_roll_s: 1, max_s: 8}
+web:
+  listen: 127.0.0.1:${port}
+${web.map((line) => `  ${line}\n`).join("")}`;
+
 /** A video of the street, as a camera would send it, with pictures and clips that are kept. */
 export const VIDEO_CONFIG = (binary, model) => (port, web, folder) => {
   const scene = join(folder, "scene.yaml");
@@ -61,14 +71,7 @@ detector: {model: ${model}}
 publish:
   mqtt: off
   stats_interval_s: 1
-record:
-  folder: ${join(folder, "media")}
-  retention: {min_free_bytes: 1MiB, min_free_percent: 0}
-  snapshots: {enabled: true}
-  clips: {enabled: true, pre_roll_s: 1, post_roll_s: 1, max_s: 8}
-web:
-  listen: 127.0.0.1:${port}
-${web.map((line) => `  ${line}\n`).join("")}`;
+${KEEPING(port, web, folder)}`;
 };
 
 /** The same, with what is kept in a folder that outlives the daemon, and continuous recording. */

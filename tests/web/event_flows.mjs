@@ -71,6 +71,19 @@ export async function eventFlows() {
       await page.browserContext().close();
     });
 
+    await flow("an object has its picture after it has left, where nothing is kept", async () => {
+      const page = await open(busy.origin, { hash: "#events" });
+      const pictures = ".list .event[data-kind=object] img[src$='/picture.jpg']";
+      await page.waitForFunction((wanted) => [...document.querySelectorAll(wanted)].filter((image) => image.naturalWidth === 240).length > 5, LIMIT, pictures);
+      // Not those that were seen in a few frames only.
+      const found = await page.evaluate(async () => (await (await fetch("api/objects?limit=50")).json()).objects.filter((object) => object.duration_ms > 2000));
+      assert.ok(found.length > 5 && found.filter((object) => object.thumbnail).length >= found.length * 0.9, JSON.stringify(found.map((object) => [object.duration_ms, object.thumbnail])));
+      await page.$eval(pictures, (image) => image.closest(".event").querySelector("button.thumb").click());
+      await page.waitForFunction(() => document.querySelector("dialog[open] img")?.naturalWidth === 240 && document.querySelector("dialog .layer")?.dataset.boxes === "1", LIMIT);
+      await shoot(page, "events-cut");
+      await page.browserContext().close();
+    });
+
     await flow("the player shows another source at the same time (frigate#6762)", async () => {
       const page = await open(busy.origin, { hash: "#events?source=gate" });
       await page.waitForFunction(() => document.querySelector(".list .event[data-source=gate] .thumb")?.click() ?? document.querySelector("dialog.viewer")?.open, LIMIT);

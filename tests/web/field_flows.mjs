@@ -113,6 +113,17 @@ export async function fieldFlows() {
       await page.browserContext().close();
     }, { onlyChromium: "the time zone is set by its protocol" });
 
+    await flow("a clip that begins with what the camera had kept is placed in time by its end", async () => {
+      const page = await open(box.origin);
+      const found = await page.evaluate(async () => {
+        const { beginOf } = await import("./player.js");
+        const clips = [[90000, 98000, 10], [90000, 99900, 10], [90000, 98000, 6], [90000, null, 10], [90000, 98000, NaN]];
+        return clips.map(([from_ms, to_ms, duration]) => beginOf({ from_ms, to_ms }, { duration }));
+      });
+      assert.deepEqual(found, [88000, 90000, 90000, 90000, 90000]);
+      await page.browserContext().close();
+    });
+
     await flow("a time of the hour that the change of clocks repeats stays what it is", async () => {
       const page = await open(box.origin, { hash: "#events" });
       await page.waitForSelector(".list .event", LIMIT);

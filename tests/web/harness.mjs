@@ -68,7 +68,7 @@ export const tilesShow = (page, least) => page.waitForFunction((count) =>
 export async function shoot(page, name) {
   if (!pictures) return;
   mkdirSync(pictures, { recursive: true });
-  await page.screenshot({ path: `${pictures}/${name}.png` });
+  await page.screenshot({ path: `${pictures}/${name}.webp`, type: "webp", quality: 80 });
 }
 
 /** The button with this text. */

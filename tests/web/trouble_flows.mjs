@@ -260,7 +260,7 @@ ${web.map((line) => `  ${line}\n`).join("")}`;
       const [one, other] = [wanted[0], wanted.find(({ clips }) => clips[0].id !== wanted[0].clips[0].id)];
       const media = (action, { id }) => execFileSync(binary, ["media", action, "--config", first.config, id]);
       for (const file of [...one.clips, one.snapshot]) media("remove", file);
-      await page.waitForFunction((selector) => document.querySelector(`${selector} .none`) && !/clip/.test(document.querySelector(selector).textContent), LIMIT, card(one.id));
+      await page.waitForFunction((selector) => !document.querySelector(`${selector} img`) && !/clip/.test(document.querySelector(selector).textContent), LIMIT, card(one.id));
       const folder = /folder: (.*)/.exec(first.text())[1];
       for (const file of [...other.clips, other.snapshot]) rmSync(join(folder, JSON.parse(media("show", file)).path));
       await click(page, `${card(other.id)} .thumb`);
@@ -295,7 +295,10 @@ ${web.map((line) => `  ${line}\n`).join("")}`;
       await after.waitForFunction(async () => {
         const { objects } = await (await fetch("api/objects?limit=200")).json();
         const cut = objects.find((object) => object.ended_ms === null && !object.snapshot && object.clips.length > 0);
-        return cut && document.querySelector(`.list .event[data-id="${cut.id}"] .crop canvas`);
+        // Those that came since the start may have moved it down, and what is not in view waits.
+        const shown = cut && document.querySelector(`.list .event[data-id="${cut.id}"]`);
+        shown?.scrollIntoView();
+        return shown?.querySelector(".crop canvas");
       }, { timeout: 60000, polling: 500 });
       await shoot(after, "events-after-a-kill");
       await after.browserContext().close();

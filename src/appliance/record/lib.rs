@@ -27,5 +27,6 @@ pub use overlay::{Overlay, Viewport};
 pub use picture_encoder::{PictureEncoder, picture_element};
 pub use recording::{Recording, RecordingEnd, RecordingReport};
 pub use snapshots::{
-    EndingSnapshots, PictureObserver, SnapshotPicture, SnapshotReport, SnapshotSettings, Snapshots,
+    BestSoFar, EndingSnapshots, PictureObserver, SnapshotPicture, SnapshotReport, SnapshotSettings,
+    Snapshots, picture_quality,
 };

@@ -123,8 +123,8 @@ pub struct ObjectQuery {
 }
 
 /// A page of objects. Each is a JSON object with `id` (of the events of its track), `source`, `label`, `started_ms`, `ended_ms`,
-/// `duration_ms`, `score`, `zones`, `happened` (its analytics events), `path` (its boxes, with the time of each), `snapshot`, `clips`,
-/// `pinned` and `reviewed`. What is not known is null.
+/// `duration_ms`, `score`, `zones`, `happened` (its analytics events), `path` (its boxes, with the time of each), `snapshot`,
+/// `thumbnail` (its box in its [`picture`](ObjectLibrary::picture), from 0 to 1), `clips`, `pinned` and `reviewed`. What is not known is null.
 #[derive(Debug, Default)]
 pub struct ObjectPage {
     /// Objects whose tracks have ended.
@@ -146,6 +146,9 @@ pub trait ObjectLibrary: Send + Sync {
     /// What each source has from `from` to before `to`, as JSON: `objects`, pairs of the number of a part and how many begin in it, and
     /// `video`, pairs of times in ms.
     fn activity(&self, from: SystemTime, to: SystemTime, parts: u32) -> serde_json::Value;
+
+    /// A small picture of an object, as a JPEG file; `None` where there is none.
+    fn picture(&self, id: &str) -> Option<Bytes>;
 
     /// Marks objects as seen, or ends that; how many there are of them.
     ///

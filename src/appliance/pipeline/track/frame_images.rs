@@ -78,6 +78,8 @@ impl FrameImages {
             snapshots.on_events(id, events, &mut source.snapshot_ids, |event| {
                 track_identity(event.started_at, name, event.after.id)
             });
+        } else if let Some(previews) = &self.previews {
+            previews.on_events(id, &source.info.name, &source.events);
         }
     }
 
@@ -89,8 +91,8 @@ impl FrameImages {
         image: Option<BudgetedImage>,
     ) {
         let (tracks, mut image) = (&source.visible_tracks, image.map(Arc::new));
-        if let (Some(previews), Some(image)) = (&self.previews, &image) {
-            previews.offer(meta, image, tracks);
+        if let Some(previews) = &self.previews {
+            previews.offer(meta, image.as_ref(), tracks);
         }
         if let Some(recording) = &mut self.recording {
             // It needs the images itself.

@@ -13,6 +13,7 @@ mod media_page;
 mod previews;
 mod seen;
 mod sink;
+mod thumbnails;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -94,6 +95,7 @@ impl Web {
             &config.web.preview,
             board,
             Arc::clone(backend.streams_board()),
+            Arc::clone(backend.seen().thumbnails()),
         )?;
         let running = Running {
             server,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Pictures with boxes for the page: which frames they are made of, and the thread that draws and encodes them.
 //!
-//! While no one looks at a source, its frames cost two reads of atomics here. While someone does, a frame in each interval keeps its
+//! While no one looks at a source, its frames cost a look at their tracks here. While someone does, a frame in each interval keeps its
 //! full image, which goes with its tracks to the thread [`thread_names::WEB_PICTURES`]; where that is behind, the frame is left out.
+//! So does a frame that shows an object better than before, at most two a second, where the source keeps no snapshots.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,16 +22,22 @@ use jetwatch_media::SourceStream;
 use jetwatch_pixels::{Canvas, TileRect, copy_into};
 use jetwatch_record::{Overlay, PictureEncoder, Viewport};
 use jetwatch_telemetry::{self as telemetry, OutputMeter, thread_names};
-use jetwatch_types::{BudgetedImage, FrameMeta, PIXEL_BYTES, Size, SourceId, Track, TrackState};
+use jetwatch_types::{
+    BudgetedImage, FrameMeta, PIXEL_BYTES, Size, SourceId, Track, TrackEvent, TrackState,
+};
 use jetwatch_web::{CameraSlot, Look, Picture, PictureBoard};
 
 use super::media::StreamBoard;
 use super::seen::shares;
+use super::thumbnails::{Cutter, Subject, Thumbnails};
 use crate::PipelineError;
 use crate::threads::spawn;
 
 /// Priority of the thread that draws, as of `nice`.
 const NICE: i32 = 10;
+
+/// Time between two frames of a source of which objects are cut out.
+const OBJECTS_INTERVAL_MS: u64 = 500;
 
 /// Most frames that wait to be drawn.
 const MAX_WAITING: usize = 4;
@@ -42,6 +49,7 @@ pub(crate) const HELD_IMAGES: usize = MAX_WAITING + 8;
 pub(crate) struct Previews {
     board: Arc<PictureBoard>,
     streams: Arc<StreamBoard>,
+    thumbnails: Arc<Thumbnails>,
     started: Instant,
     interval: Duration,
     /// By the index of the source.
@@ -57,6 +65,10 @@ struct Camera {
     due_ms: AtomicU64,
     /// The same for the next request for a full image: one that is lost on its way is requested again.
     request_ms: AtomicU64,
+    /// The same for the next frame of which objects are cut out.
+    objects_ms: AtomicU64,
+    /// Whether the last frame, of which none was cut out, showed an object better than before.
+    wants_objects: AtomicBool,
 }
 
 /// What the thread does.
@@ -70,6 +82,10 @@ struct Frame {
     meta: FrameMeta,
     image: Arc<BudgetedImage>,
     tracks: Vec<Track>,
+    /// Whether it becomes a picture of its source.
+    is_drawn: bool,
+    /// What becomes a picture of its own.
+    subjects: Vec<Subject>,
 }
 
 impl Previews {
@@ -78,6 +94,7 @@ impl Previews {
         config: &PreviewConfig,
         board: Arc<PictureBoard>,
         streams: Arc<StreamBoard>,
+        thumbnails: Arc<Thumbnails>,
     ) -> Result<(Arc<Self>, JoinHandle<()>), PipelineError> {
         let (jobs, waiting) = bounded(MAX_WAITING + 64);
         let meter = OutputMeter::default();
@@ -88,6 +105,8 @@ impl Previews {
             encoder: PictureEncoder::new(u8::try_from(config.quality).unwrap_or(70)),
             sources: HashMap::new(),
             pixels: Vec::new(),
+            cutter: Cutter::default(),
+            thumbnails: Arc::clone(&thumbnails),
         };
         let thread = spawn(thread_names::WEB_PICTURES, move || {
             telemetry::name_thread(thread_names::WEB_PICTURES);
@@ -98,6 +117,7 @@ impl Previews {
         let previews = Self {
             board,
             streams,
+            thumbnails,
             started: Instant::now(),
             interval: Duration::from_secs(1) / config.max_fps.max(1),
             cameras: RwLock::default(),
@@ -121,6 +141,8 @@ impl Previews {
             slot: Arc::clone(&slot),
             due_ms: AtomicU64::new(0),
             request_ms: AtomicU64::new(0),
+            objects_ms: AtomicU64::new(0),
+            wants_objects: AtomicBool::new(false),
         };
         self.cameras.write().insert(id, camera);
         self.send(Job::Add(id, slot, overlay));
@@ -129,6 +151,7 @@ impl Previews {
     /// A source has ended and is removed.
     pub(crate) fn remove(&self, id: SourceId, name: &str) {
         self.cameras.write().remove(&id);
+        self.thumbnails.forget(id);
         self.board.remove(name);
         self.send(Job::Remove(id));
     }
@@ -154,22 +177,37 @@ impl Previews {
         true
     }
 
-    /// Makes a picture of a frame, where one is due. Never blocks.
-    pub(crate) fn offer(&self, meta: &FrameMeta, image: &Arc<BudgetedImage>, tracks: &[Track]) {
+    /// Takes the events of the tracks of a source that keeps no snapshots.
+    pub(crate) fn on_events(&self, source: SourceId, name: &str, events: &[TrackEvent]) {
+        self.thumbnails.on_events(source, name, events);
+    }
+
+    /// Makes pictures of a frame and its objects, where they are due. Without `image`, the next frame may get one. Never blocks.
+    pub(crate) fn offer(
+        &self,
+        meta: &FrameMeta,
+        image: Option<&Arc<BudgetedImage>>,
+        tracks: &[Track],
+    ) {
         let now = self.now_ms();
-        {
-            let cameras = self.cameras.read();
-            let Some(camera) = cameras.get(&meta.source) else {
-                return;
-            };
-            let due = camera.due_ms.load(Ordering::Relaxed);
-            if !camera.slot.is_watched() || now < due {
-                return;
-            }
+        let cameras = self.cameras.read();
+        let Some(camera) = cameras.get(&meta.source) else {
+            return;
+        };
+        let subjects = self.subjects(meta, camera, image.is_some(), tracks, now);
+        let Some(image) = image else {
+            return;
+        };
+        let due = camera.due_ms.load(Ordering::Relaxed);
+        let is_drawn = camera.slot.is_watched() && now >= due;
+        if is_drawn {
             // From the time at which this one was due, so that the rate is kept where frames come a little late.
             let next = (due + self.interval_ms()).max(now + self.interval_ms() / 2);
             camera.due_ms.store(next, Ordering::Relaxed);
+        } else if subjects.is_empty() {
+            return;
         }
+        drop(cameras);
         let jobs = self.jobs.lock();
         if jobs.as_ref().is_some_and(|jobs| jobs.len() >= MAX_WAITING) {
             self.meter.lost(1);
@@ -178,8 +216,37 @@ impl Previews {
                 meta: *meta,
                 image: Arc::clone(image),
                 tracks: tracks.to_vec(),
+                is_drawn,
+                subjects,
             })));
         }
+    }
+
+    /// What is cut out of a frame: its objects that no earlier one showed as well.
+    fn subjects(
+        &self,
+        meta: &FrameMeta,
+        camera: &Camera,
+        has_image: bool,
+        tracks: &[Track],
+        now: u64,
+    ) -> Vec<Subject> {
+        let may_cut = has_image && now >= camera.objects_ms.load(Ordering::Relaxed);
+        let found = self
+            .thumbnails
+            .better(meta, tracks, may_cut, Instant::now());
+        let is_better = !found.is_empty();
+        camera
+            .wants_objects
+            .store(is_better && !may_cut, Ordering::Relaxed);
+        if !may_cut {
+            return Vec::new();
+        }
+        if is_better {
+            let next = now + OBJECTS_INTERVAL_MS;
+            camera.objects_ms.store(next, Ordering::Relaxed);
+        }
+        found
     }
 
     /// Counters of the pictures.
@@ -212,9 +279,10 @@ impl Previews {
 
 impl Camera {
     fn is_due(&self, now: u64) -> bool {
-        self.slot.is_watched()
-            && now >= self.due_ms.load(Ordering::Relaxed)
-            && now >= self.request_ms.load(Ordering::Relaxed)
+        let has_passed = |time: &AtomicU64| now >= time.load(Ordering::Relaxed);
+        let is_wanted = (self.slot.is_watched() && has_passed(&self.due_ms))
+            || (self.wants_objects.load(Ordering::Relaxed) && has_passed(&self.objects_ms));
+        is_wanted && has_passed(&self.request_ms)
     }
 }
 
@@ -226,6 +294,8 @@ struct PictureThread {
     sources: HashMap<SourceId, (Arc<CameraSlot>, Box<Overlay>)>,
     /// `BGRx`, of the last picture.
     pixels: Vec<u8>,
+    cutter: Cutter,
+    thumbnails: Arc<Thumbnails>,
 }
 
 impl PictureThread {
@@ -248,6 +318,16 @@ impl PictureThread {
     }
 
     fn draw(&mut self, frame: Frame) {
+        self.cutter.cut(
+            &frame.image,
+            frame.meta.source_size,
+            frame.subjects,
+            &mut self.encoder,
+            &self.thumbnails,
+        );
+        if !frame.is_drawn {
+            return;
+        }
         let Some((slot, overlay)) = self.sources.get_mut(&frame.meta.source) else {
             return;
         };
@@ -347,14 +427,15 @@ mod tests {
         let config = PreviewConfig::default();
         let board = Arc::new(PictureBoard::default());
         let (previews, thread) =
-            Previews::start(&config, Arc::clone(&board), Arc::default()).expect("a thread");
+            Previews::start(&config, Arc::clone(&board), Arc::default(), Arc::default())
+                .expect("a thread");
         let id = SourceId(0);
         previews.add(id, "gate", Box::new(Overlay::new(&[])));
         let size = Size::new(64, 32);
         assert!(!previews.is_due(id) && !previews.request(id));
         let meta = FrameMeta::for_test(0, 0, size);
         let image = image(size);
-        previews.offer(&meta, &image, &[]);
+        previews.offer(&meta, Some(&image), &[]);
         // Only this test holds it: no job has it.
         assert_eq!(Arc::strong_count(&image), 1);
         previews.remove(id, "gate");

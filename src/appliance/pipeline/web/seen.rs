@@ -16,10 +16,11 @@ use jetwatch_publish::track_identity;
 use jetwatch_types::{EventKind, FrameMeta, Size, TrackEvent, TrackId, Xyxy};
 use jetwatch_web::{ObjectLibrary, ObjectPage, ObjectQuery};
 
+use super::thumbnails::Thumbnails;
 use crate::run_state::RunState;
 
 /// Most tracks in view; others are not shown.
-const MAX_OPEN: usize = 1000;
+pub(super) const MAX_OPEN: usize = 1000;
 
 /// Most events of one track that are kept.
 const MAX_HAPPENED: usize = 32;
@@ -33,6 +34,7 @@ pub(crate) struct SeenObjects {
     /// Where nothing is kept.
     memory: OnceLock<Option<Archive>>,
     open: Mutex<BTreeMap<(String, TrackId), Track>>,
+    thumbnails: Arc<Thumbnails>,
 }
 
 /// A track in view.
@@ -61,7 +63,13 @@ impl SeenObjects {
             run: Arc::clone(run),
             memory: OnceLock::new(),
             open: Mutex::default(),
+            thumbnails: Arc::default(),
         }
+    }
+
+    /// Pictures of objects of which no snapshot is kept.
+    pub(super) const fn thumbnails(&self) -> &Arc<Thumbnails> {
+        &self.thumbnails
     }
 
     /// Where objects are noted; `None`: the networks are not loaded yet, or there is no memory.
@@ -180,12 +188,12 @@ impl SeenObjects {
         if query.before.is_none() {
             let tracks = self.open.lock();
             let wanted = tracks.values().filter(|track| track.is_wanted(query));
-            open.extend(wanted.map(Track::described));
+            open.extend(wanted.map(|track| track.described(&self.thumbnails)));
         }
         Ok(ObjectPage {
             items: found
                 .iter()
-                .map(|(object, files)| described(object, files))
+                .map(|(object, files)| described(object, files, &self.thumbnails))
                 .collect(),
             open,
             next,
@@ -253,7 +261,7 @@ impl Track {
         }
     }
 
-    fn described(&self) -> Value {
+    fn described(&self, thumbnails: &Thumbnails) -> Value {
         let mut value = self.details();
         value["id"] = json!(self.id);
         value["source"] = json!(self.source);
@@ -266,13 +274,14 @@ impl Track {
         value["reviewed"] = json!(false);
         value["pinned"] = json!(false);
         value["snapshot"] = Value::Null;
+        value["thumbnail"] = json!(thumbnails.get(&self.id).map(|found| found.mark));
         value["clips"] = json!([]);
         value
     }
 }
 
 /// An object of the archive with its files.
-fn described(object: &Object, files: &[Item]) -> Value {
+fn described(object: &Object, files: &[Item], thumbnails: &Thumbnails) -> Value {
     let details = match object.details.as_str() {
         "" => Value::Null,
         // Only this module writes it.
@@ -312,6 +321,7 @@ fn described(object: &Object, files: &[Item]) -> Value {
         "happened": or_empty("happened"),
         "path": or_empty("path"),
         "snapshot": snapshot,
+        "thumbnail": thumbnails.get(&object.id).map(|found| found.mark),
         "clips": clips,
         "pinned": files.iter().any(|item| item.is_pinned),
         "reviewed": object.is_reviewed,
@@ -345,6 +355,10 @@ impl ObjectLibrary for SeenObjects {
             (source, json!({"objects": objects, "video": video}))
         });
         Value::Object(sources.collect())
+    }
+
+    fn picture(&self, id: &str) -> Option<bytes::Bytes> {
+        self.thumbnails.get(id).map(|found| found.jpeg)
     }
 
     fn review(&self, ids: &[String], is_reviewed: bool) -> Result<usize, String> {

@@ -25,7 +25,7 @@ use jetwatch_types::{
     BudgetedImage, EventKind, FrameMeta, SourceId, Track, TrackEvent, TrackId, TrackState,
 };
 
-use self::select::{BestSoFar, quality};
+pub use self::select::{BestSoFar, picture_quality};
 use self::thread::{Candidate, Object, SnapshotThread, Task};
 use super::RenderError;
 
@@ -208,7 +208,7 @@ impl Snapshots {
             else {
                 continue;
             };
-            let quality = quality(track.score, &track.xyxy, meta.source_size);
+            let quality = picture_quality(track.score, &track.xyxy, meta.source_size);
             if is_full {
                 let mut best = live.best;
                 if best.improves(quality, now) {

@@ -29,14 +29,14 @@ const HALF_SHARP: f32 = 6.0;
 
 /// The best picture of one track so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct BestSoFar {
+pub struct BestSoFar {
     quality: f32,
     at: Option<Instant>,
 }
 
 impl BestSoFar {
     /// Whether a picture of `quality` at `now` is better; if so, it is the best one from now on.
-    pub(super) fn improves(&mut self, quality: f32, now: Instant) -> bool {
+    pub fn improves(&mut self, quality: f32, now: Instant) -> bool {
         let is_soon = self
             .at
             .is_some_and(|at| now.saturating_duration_since(at) < MIN_INTERVAL);
@@ -52,7 +52,7 @@ impl BestSoFar {
 }
 
 /// Quality of a picture without its sharpness: 0 to 1. `xyxy` in pixels of an image of `size`.
-pub(super) fn quality(score: f32, xyxy: &Xyxy, size: Size) -> f32 {
+pub fn picture_quality(score: f32, xyxy: &Xyxy, size: Size) -> f32 {
     let (width, height) = (size.width.max(1) as f32, size.height.max(1) as f32);
     let [left, top, right, bottom] = [
         xyxy[0] / width,
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn sure_large_and_whole_objects_are_better() {
-        let best = quality(0.9, &[20.0, 20.0, 80.0, 80.0], SIZE);
+        let best = picture_quality(0.9, &[20.0, 20.0, 80.0, 80.0], SIZE);
         for (score, xyxy) in [
             (0.5, [20.0, 20.0, 80.0, 80.0]),
             (0.9, [40.0, 40.0, 60.0, 60.0]),
@@ -132,7 +132,7 @@ mod tests {
             (f32::NAN, [20.0, 20.0, 80.0, 80.0]),
             (0.9, [80.0, 80.0, 20.0, 20.0]),
         ] {
-            let other = quality(score, &xyxy, SIZE);
+            let other = picture_quality(score, &xyxy, SIZE);
             assert!((0.0..best).contains(&other), "{score} {xyxy:?}: {other}");
         }
     }

@@ -46,6 +46,8 @@ pub(super) enum Action {
     Objects,
     /// What objects differ by.
     Facets,
+    /// A small picture of an object.
+    Thumbnail,
     /// Which objects are marked as seen.
     Review,
     /// What each source has in a span of time.
@@ -160,6 +162,11 @@ static ENDPOINTS: &[Endpoint] = {
         ),
         to("objects", Action::Objects, &[(Get, VIEWER)]),
         to("objects/facets", Action::Facets, &[(Get, VIEWER)]),
+        to(
+            "objects/{}/picture.jpg",
+            Action::Thumbnail,
+            &[(Get, VIEWER)],
+        ),
         to("objects/reviewed", Action::Review, &[(Post, OPERATOR)]),
         to("activity", Action::Activity, &[(Get, VIEWER)]),
         to("media", Action::Media, &[(Get, VIEWER)]),

@@ -172,6 +172,13 @@ impl Service {
                 self.ask(Work::Files, |backend| Some(backend.objects()?.facets()))
                     .await
             }
+            Action::Thumbnail => {
+                let objects = self.backend.objects();
+                match objects.and_then(|objects| objects.picture(name)) {
+                    Some(picture) => with_type("image/jpeg", picture),
+                    None => refuse(StatusCode::NOT_FOUND, "this object has no picture"),
+                }
+            }
             Action::Review => lists::review(self, &body).await,
             Action::Activity => lists::activity(self, head).await,
             Action::Media => lists::media(self, head).await,

@@ -50,16 +50,21 @@ function boxIn(box, [left, top, width, height], label) {
 /** In place of a picture. */
 const noPicture = ({ label }) => el("span", { class: "none", "data-letter": (label || "?").slice(0, 1).toUpperCase() });
 
-/** Shows the part of a kept picture. */
-function keptPicture(object) {
-  const { id, box } = object.snapshot;
-  const image = el("img", { src: `api/media/${id}/snapshot.jpg`, alt: "", loading: "lazy", decoding: "async" });
+/** Where the picture of an object is, and its box in it; null where there is none. `isCut`: it shows little else. */
+export function pictureOf({ id, snapshot, thumbnail }) {
+  if (snapshot) return { src: `api/media/${snapshot.id}/snapshot.jpg`, box: snapshot.box };
+  return thumbnail ? { src: `api/objects/${id}/picture.jpg`, box: thumbnail, isCut: true } : null;
+}
+
+/** Shows the part of a picture of the daemon. */
+function madePicture(object, { src, box, isCut }) {
+  const image = el("img", { src, alt: "", loading: "lazy", decoding: "async" });
   const node = el("span", { class: "crop" }, image);
   // Such as one that another program has deleted.
   image.addEventListener("error", () => image.replaceWith(noPicture(object)));
   if (!box) return node;
   image.addEventListener("load", () => {
-    const part = cropOf(box, image.naturalWidth / image.naturalHeight);
+    const part = isCut ? [0, 0, 1, 1] : cropOf(box, image.naturalWidth / image.naturalHeight);
     const [left, top, width, height] = part;
     image.classList.add("part");
     image.style.width = `${100 / width}%`;
@@ -92,8 +97,9 @@ export function drawLive(canvas, picture, object, box) {
 export function makeCard(object, { live, isNew, onOpen }) {
   const isOpen = object.ended_ms === null && object.is_open;
   const about = titleOf(object);
-  const picture = object.snapshot ? keptPicture(object)
-    : el("span", { class: "crop" }, live && live.dataset.drawn ? live : noPicture(object));
+  const made = pictureOf(object);
+  const isDrawn = !object.snapshot && live && live.dataset.drawn;
+  const picture = made && !isDrawn ? madePicture(object, made) : el("span", { class: "crop" }, isDrawn ? live : noPicture(object));
   const length = object.duration_ms === null || object.duration_ms === undefined ? null : span(object.duration_ms);
   const badge = isOpen ? el("span", { class: `badge${object.is_lost ? "" : " live"}` }, object.is_lost ? t("card.lost") : t("card.view")) : length && el("span", { class: "badge" }, length);
   const chips = object.zones.map((zone) => el("li", {}, zone));

@@ -29,6 +29,9 @@ const MEDIA_MS = 700;
 const DAY_MS = 30000;
 const LIVE_MS = 2000;
 
+/** Time after which one that has come into view has its picture. */
+const SOON_MS = 300;
+
 /** Most live pictures of objects that are kept after their end. */
 const MAX_LIVE = 200;
 
@@ -326,6 +329,7 @@ export function show(main) {
     filter.learn([object.source], [object.label], object.zones);
     if (message.type !== "end") {
       open.set(object.id, object);
+      if (!known) soon ??= setTimeout(readLive, SOON_MS);
       return;
     }
     open.delete(object.id);
@@ -335,6 +339,8 @@ export function show(main) {
     if (!filter.isContinuous() && filter.admits(object) && isLoaded(object.started_ms)) {
       put(object);
       refreshFresh();
+      // What was not drawn here may have its picture there.
+      if (!live.has(object.id)) readAgain([object.id]);
     }
     // The focus follows the object, or stays in the list.
     const heir = shown.has(object.id) ? shown.get(object.id).node : nowList.firstElementChild;
@@ -361,13 +367,11 @@ export function show(main) {
     }
   };
 
-  /** Pictures and clips have become ready: the cards of their objects show them. */
+  /** Objects have pictures or clips that their cards do not show yet. */
   let pending = null;
   const waiting = new Set();
-  const takeMedia = (message) => {
-    if (message.state === "removed") dropMedia(message);
-    if (message.state !== "ready") return;
-    message.tracks.forEach((id) => waiting.add(id));
+  const readAgain = (ids) => {
+    ids.forEach((id) => waiting.add(id));
     if (pending) return;
     pending = setTimeout(async () => {
       pending = null;
@@ -388,19 +392,29 @@ export function show(main) {
     }, MEDIA_MS);
   };
 
+  const takeMedia = (message) => {
+    if (message.state === "removed") dropMedia(message);
+    if (message.state === "ready") readAgain(message.tracks);
+  };
+
   /** Pictures of what is in view: one of each source, again and again. */
   let reading = null;
+  let soon = null;
   const readLive = async () => {
+    clearTimeout(soon);
+    soon = null;
     const sources = [...new Set([...open.values()].filter((object) => filter.admits(object)).map((object) => object.source))];
     if (reading || sources.length === 0 || document.hidden) return;
     reading = new AbortController();
-    const left = new Set(sources);
+    const [first, left] = [new Set(sources), new Set(sources)];
     const stop = reading;
     const timer = setTimeout(() => stop.abort(), 5 * LIVE_MS);
     const canvas = document.createElement("canvas");
     let busy = Promise.resolve();
-    await readPictures(sources, (name, jpeg, _, tracks) => {
-      if (!left.delete(name)) return;
+    await readPictures(sources, (name, jpeg, head, tracks) => {
+      if (!left.has(name)) return;
+      // The first one may be kept from the time of the last look: what came since is in the next one.
+      if (!first.delete(name) || head.sent - head.captured < SOON_MS) left.delete(name);
       busy = busy.then(async () => {
         await paint(canvas, jpeg);
         for (const object of open.values()) {
@@ -459,6 +473,7 @@ export function show(main) {
     timers.forEach(clearInterval);
     clearTimeout(pending);
     clearTimeout(retry);
+    clearTimeout(soon);
     stills.end();
     if (reading) reading.abort();
     if (player.node.open) player.node.close();

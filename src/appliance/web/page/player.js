@@ -6,7 +6,7 @@ import { get, post, withQuery } from "./api.js";
 import { drawLayer, makeLayer } from "./layer.js";
 import { may, state } from "./store.js";
 import { openShare } from "./share.js";
-import { happenedText, titleOf } from "./cards.js";
+import { happenedText, pictureOf, titleOf } from "./cards.js";
 import { asPercent, byName, t } from "./text.js";
 import { makeTimeline } from "./timeline.js";
 
@@ -16,21 +16,37 @@ const LEAD_MS = 1000;
 /** A box is drawn for so long before its first and after its last known place. */
 const NEAR_MS = 700;
 
+/** A frame of the video is this much off its time. */
+const BEGIN_MS = 60;
+
+/** The arrival of a frame is this much off its time where a camera sends as it takes. */
+const OFF_MS = 500;
+
 /** What is shown of the timeline at first: a pixel is some seconds. */
 const SPAN_MS = 3600000;
 
 /** A swipe is longer than this. */
 const SWIPE_PX = 60;
 
-/** Boxes of an object at a time, between its known places; null: it is not there. */
+/** The box of an object at a time, between its known places or shortly beyond them as it moved there; null: it is not there. */
 export function boxAt(path, ms) {
   if (path.length === 0 || ms < path[0][0] - NEAR_MS || ms > path[path.length - 1][0] + NEAR_MS) return null;
-  const after = path.findIndex(([at]) => at >= ms);
-  if (after === 0) return path[0].slice(1);
-  if (after < 0) return path[path.length - 1].slice(1);
+  if (path.length === 1) return path[0].slice(1);
+  const found = path.findIndex(([at]) => at >= ms);
+  const after = found < 0 ? path.length - 1 : Math.max(1, found);
   const [from, to] = [path[after - 1], path[after]];
   const share = (ms - from[0]) / Math.max(1, to[0] - from[0]);
-  return from.slice(1).map((value, side) => value + (to[side + 1] - value) * share);
+  const box = from.slice(1).map((value, side) => Math.min(1, Math.max(0, value + (to[side + 1] - value) * share)));
+  return box[0] < box[2] && box[1] < box[3] ? box : null;
+}
+
+/**
+ * The time of the first frame of a loaded video. What a camera has kept comes at once at the begin, so that its arrival says little; the end
+ * says when the rest was.
+ */
+export function beginOf({ from_ms: from, to_ms: to }, { duration }) {
+  const begin = to === null || !Number.isFinite(duration) ? from : to - duration * 1000;
+  return from - begin > OFF_MS ? begin : from;
 }
 
 /** The video that shows a source at a time: `{id, from_ms, to_ms}`; null: there is none. */
@@ -92,9 +108,12 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
   let source = null;
   /** The time that was asked for last. */
   let moment = null;
-  /** The video that is loaded, and the time that it is to begin at. */
+  /** The video that is loaded, the time that it is to go to, and the one that it goes to. */
   let file = null;
   let wanted = null;
+  let sought = null;
+  /** Of the frame that is shown, in seconds of the video: the clock is up to a frame ahead. Not every browser says it, nor always after a seek. */
+  let frame = null;
   let timeline = null;
   let generation = 0;
   let animation = null;
@@ -105,7 +124,10 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
     const objects = [];
     if (object && hasBox) {
       const isVideo = !video.hidden;
-      const box = isVideo ? boxAt(object.path, now()) : object.snapshot && object.snapshot.box;
+      // Before its begin it was hidden, or not there.
+      const shown = frame !== null && Math.abs(video.currentTime - frame) < 1 ? frame : video.currentTime;
+      const at = isVideo && file.from_ms + shown * 1000;
+      const box = isVideo ? at >= object.started_ms - BEGIN_MS && boxAt(object.path, at) : pictureOf(object)?.box;
       if (box) objects.push({ box, label: object.label || "", score: object.score, isLost: false });
     }
     drawLayer(layer, { objects });
@@ -122,6 +144,8 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
   picture.addEventListener("load", () => fit(picture.naturalWidth, picture.naturalHeight));
   video.addEventListener("loadedmetadata", () => {
     fit(video.videoWidth, video.videoHeight);
+    if (!file) return;
+    file = { ...file, from_ms: beginOf(file, video) };
     if (wanted !== null) seek(wanted);
     video.play().catch(() => {});
   });
@@ -132,9 +156,15 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
   }
   video.addEventListener("seeked", () => {
     // While the cursor is dragged, the newest place is sought once the one before is shown.
-    if (wanted !== null && file && Math.abs(now() - wanted) > 40) seek(wanted);
+    if (wanted !== null && wanted !== sought) seek(wanted);
     else wanted = null;
   });
+  const onFrame = (_, { mediaTime }) => {
+    frame = mediaTime;
+    draw();
+    video.requestVideoFrameCallback(onFrame);
+  };
+  video.requestVideoFrameCallback?.(onFrame);
   // The next clip of the object, or the next piece, follows.
   video.addEventListener("ended", () => {
     if (!file || file.to_ms === null) return;
@@ -160,6 +190,8 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
   const seek = (ms) => {
     wanted = ms;
     if (!file || video.readyState === 0 || video.seeking) return;
+    sought = ms;
+    frame = null;
     video.currentTime = Math.max(0, (ms - file.from_ms) / 1000);
   };
 
@@ -177,6 +209,7 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
       return;
     }
     file = found;
+    frame = null;
     video.src = `api/media/${found.id}/clip.mp4`;
     node.dataset.file = found.id;
   };
@@ -199,7 +232,7 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
     video.pause();
     video.hidden = true;
     picture.hidden = false;
-    picture.src = `api/media/${object.snapshot.id}/snapshot.jpg`;
+    picture.src = pictureOf(object).src;
     picture.alt = titleOf(object);
     toVideo.setAttribute("aria-pressed", "false");
     toPicture.setAttribute("aria-pressed", "true");
@@ -243,7 +276,7 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
     text(title, shown ? titleOf(shown) : t("player.recording", { source }));
     older.disabled = !shown || !neighbor(shown, -1);
     newer.disabled = !shown || !neighbor(shown, 1);
-    toPicture.hidden = !shown || !shown.snapshot;
+    toPicture.hidden = !shown || !pictureOf(shown);
     toVideo.hidden = !shown;
     boxes.hidden = !shown;
     pin.hidden = !shown || !may("operator") || (!shown.snapshot && shown.clips.length === 0);
@@ -328,7 +361,7 @@ export function makePlayer({ neighbor, onShow, onPinned }) {
     onShow(shown);
     refreshActions();
     showDay(shown.source, shown.started_ms);
-    if (shown.snapshot && shown.clips.length === 0) showPicture();
+    if (pictureOf(shown) && shown.clips.length === 0) showPicture();
     else playFrom(shown.started_ms);
   };
 

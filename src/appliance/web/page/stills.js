@@ -2,10 +2,13 @@
 // at a time, once its card is in view.
 
 import { drawLive } from "./cards.js";
-import { boxAt } from "./player.js";
+import { beginOf, boxAt } from "./player.js";
 
 /** Most pictures that are kept. */
 const MAX_STILLS = 200;
+
+/** A file that is not there by then does not keep others from their turn. */
+const LIMIT_MS = 20000;
 
 /** `onStill(object)` is called once the picture of an object is there. */
 export function makeStills(onStill) {
@@ -40,7 +43,7 @@ export function makeStills(onStill) {
     get: (id) => stills.get(id) || undefined,
     /** Makes the picture of an object for its card. */
     want: (object, card) => {
-      if (object.snapshot || object.clips.length === 0 || stills.has(object.id)) return;
+      if (object.snapshot || object.thumbnail || object.clips.length === 0 || stills.has(object.id)) return;
       waiting.set(card, object);
       watcher.observe(card);
     },
@@ -58,6 +61,7 @@ async function stillOf(object) {
   const next = (kind) => new Promise((done, failed) => {
     video.addEventListener(kind, done, { once: true });
     video.addEventListener("error", failed, { once: true });
+    setTimeout(failed, LIMIT_MS);
   });
   video.muted = true;
   try {
@@ -67,7 +71,7 @@ async function stillOf(object) {
     await isOpen;
     const isThere = next("seeked");
     // Not the very end, where some browsers have no frame.
-    video.currentTime = Math.max(0, Math.min((time - clip.from_ms) / 1000, video.duration - 0.1));
+    video.currentTime = Math.max(0, Math.min((time - beginOf(clip, video)) / 1000, video.duration - 0.1));
     await isThere;
     const [picture, still] = [document.createElement("canvas"), document.createElement("canvas")];
     [picture.width, picture.height] = [video.videoWidth, video.videoHeight];
