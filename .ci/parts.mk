@@ -11,7 +11,7 @@ optional = @.ci/part $@ --optional
 # In the order in which they start: compilation and its preparations, then the long ones.
 PARTS := lint prepare-containers prepare-tensorrt build prepare-homeassistant prepare-browser prepare-fleet \
     prepare-metrics prepare-quantizer prepare-nsys test tensorrt-test demo readme-test prepare-audit prepare-userland v4l2 update-test \
-    userland-test faults storm homeassistant-test fleet-ansible-test web-test quantize-test fleet-test metrics-test audit
+    userland faults storm homeassistant-test fleet-ansible-test web-test quantize-test fleet-test metrics-test audit
 
 .PHONY: all setup nsys-test $(PARTS)
 all: nsys-test
@@ -66,11 +66,11 @@ web-test: prepare-browser
 metrics-test: prepare-metrics
 quantize-test: prepare-quantizer
 audit: prepare-audit
-userland-test: prepare-userland
+userland: prepare-userland
 # Firefox takes as long again: it is in `make nightly`.
 web-test: demo
 	$(part) make $@ BROWSERS=chromium
-v4l2 update-test fleet-ansible-test homeassistant-test metrics-test quantize-test faults audit userland-test: demo
+v4l2 update-test fleet-ansible-test homeassistant-test metrics-test quantize-test faults audit userland: demo
 	$(part) make $@
 storm: demo
 	$(part) make $@ MINUTES=1
