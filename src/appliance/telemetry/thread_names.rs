@@ -47,6 +47,8 @@ pub const WEB: &str = "web";
 pub const WEB_FILES: &str = "web-files";
 /// Draws and encodes the pictures of the page.
 pub const WEB_PICTURES: &str = "web-pictures";
+/// Cuts pictures of objects out of images, for the page.
+pub const WEB_OBJECTS: &str = "web-objects";
 /// Reads what checks of the installation find, for the page.
 pub const WEB_CHECKS: &str = "web-checks";
 /// Looks for cameras and at their streams, for the page.
@@ -131,6 +133,7 @@ mod tests {
             WEB,
             WEB_FILES,
             WEB_PICTURES,
+            WEB_OBJECTS,
             WEB_CHECKS,
             WEB_CAMERAS,
         ] {

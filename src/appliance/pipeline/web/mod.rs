@@ -44,7 +44,7 @@ struct Running {
     hub: Arc<Hub>,
     backend: Arc<PageBackend>,
     previews: Arc<Previews>,
-    pictures: Option<JoinHandle<()>>,
+    pictures: Vec<JoinHandle<()>>,
     device: String,
 }
 
@@ -102,7 +102,7 @@ impl Web {
             hub,
             backend,
             previews,
-            pictures: Some(pictures),
+            pictures: Vec::from(pictures),
             device: config.device.clone(),
         };
         Ok(Self {
@@ -136,9 +136,9 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.backend.stop_jobs();
         self.previews.close();
-        if let Some(pictures) = self.pictures.take() {
-            // It draws one picture at most. A panic has been logged by the panic hook.
-            let _ = pictures.join();
+        for thread in self.pictures.drain(..) {
+            // It makes one picture at most. A panic has been logged by the panic hook.
+            let _ = thread.join();
         }
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Pictures with boxes for the page: which frames they are made of, and the thread that draws and encodes them.
+//! Pictures for the page, with boxes and of single objects: which frames they are made of, and the thread that draws and encodes.
 //!
 //! While no one looks at a source, its frames cost a look at their tracks here. While someone does, a frame in each interval keeps its
 //! full image, which goes with its tracks to the thread [`thread_names::WEB_PICTURES`]; where that is behind, the frame is left out.
-//! So does a frame that shows an object better than before, at most two a second, where the source keeps no snapshots.
+//! Where the source keeps no snapshots, frames that show an object for the first time, or, at most twice a second, better than before,
+//! go to the thread [`thread_names::WEB_OBJECTS`]; where that is behind, the next one does.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use jetwatch_config::PreviewConfig;
 use jetwatch_media::SourceStream;
 use jetwatch_pixels::{Canvas, TileRect, copy_into};
 use jetwatch_record::{Overlay, PictureEncoder, Viewport};
-use jetwatch_telemetry::{self as telemetry, OutputMeter, thread_names};
+use jetwatch_telemetry::{OutputMeter, thread_names};
 use jetwatch_types::{
     BudgetedImage, FrameMeta, PIXEL_BYTES, Size, SourceId, Track, TrackEvent, TrackState,
 };
@@ -29,21 +30,24 @@ use jetwatch_web::{CameraSlot, Look, Picture, PictureBoard};
 
 use super::media::StreamBoard;
 use super::seen::shares;
-use super::thumbnails::{Cutter, Subject, Thumbnails};
+use super::thumbnails::{Cut, Cutter, Thumbnails};
 use crate::PipelineError;
 use crate::threads::spawn;
 
 /// Priority of the thread that draws, as of `nice`.
 const NICE: i32 = 10;
 
-/// Time between two frames of a source of which objects are cut out.
+/// Time between two frames of a source of which objects are cut out that have a picture already.
 const OBJECTS_INTERVAL_MS: u64 = 500;
 
 /// Most frames that wait to be drawn.
 const MAX_WAITING: usize = 4;
 
-/// Full images that this may hold: those that wait, one that is drawn, and one in the pipeline for each of some sources.
-pub(crate) const HELD_IMAGES: usize = MAX_WAITING + 8;
+/// Most frames that wait for their objects to be cut out.
+const MAX_CUTS: usize = 2;
+
+/// Full images that this may hold: those that wait, two in work, and one in the pipeline for each of some sources.
+pub(crate) const HELD_IMAGES: usize = MAX_WAITING + MAX_CUTS + 8;
 
 /// Which frames become pictures.
 pub(crate) struct Previews {
@@ -56,7 +60,14 @@ pub(crate) struct Previews {
     cameras: RwLock<HashMap<SourceId, Camera>>,
     meter: OutputMeter,
     /// `None` once the run ends.
-    jobs: Mutex<Option<Sender<Job>>>,
+    queues: Mutex<Option<Queues>>,
+}
+
+/// What the threads are to do.
+#[derive(Clone)]
+struct Queues {
+    jobs: Sender<Job>,
+    cuts: Sender<Cut>,
 }
 
 struct Camera {
@@ -65,13 +76,13 @@ struct Camera {
     due_ms: AtomicU64,
     /// The same for the next request for a full image: one that is lost on its way is requested again.
     request_ms: AtomicU64,
-    /// The same for the next frame of which objects are cut out.
+    /// The same for the next frame of which objects are cut out that have a picture already.
     objects_ms: AtomicU64,
     /// Whether the last frame, of which none was cut out, showed an object better than before.
     wants_objects: AtomicBool,
 }
 
-/// What the thread does.
+/// What the thread that draws does.
 enum Job {
     Add(SourceId, Arc<CameraSlot>, Box<Overlay>),
     Remove(SourceId),
@@ -82,38 +93,36 @@ struct Frame {
     meta: FrameMeta,
     image: Arc<BudgetedImage>,
     tracks: Vec<Track>,
-    /// Whether it becomes a picture of its source.
-    is_drawn: bool,
-    /// What becomes a picture of its own.
-    subjects: Vec<Subject>,
 }
 
 impl Previews {
-    /// Starts the thread. Pictures go to `board`.
+    /// Starts the threads. Pictures go to `board` and `thumbnails`.
     pub(super) fn start(
         config: &PreviewConfig,
         board: Arc<PictureBoard>,
         streams: Arc<StreamBoard>,
         thumbnails: Arc<Thumbnails>,
-    ) -> Result<(Arc<Self>, JoinHandle<()>), PipelineError> {
+    ) -> Result<(Arc<Self>, [JoinHandle<()>; 2]), PipelineError> {
         let (jobs, waiting) = bounded(MAX_WAITING + 64);
+        // Checked by the configuration: 95 at most.
+        let encoder = || PictureEncoder::new(u8::try_from(config.quality).unwrap_or(70));
         let meter = OutputMeter::default();
         let painter = PictureThread {
             meter: meter.clone(),
             max_width: config.max_width,
-            // Checked by the configuration: 95 at most.
-            encoder: PictureEncoder::new(u8::try_from(config.quality).unwrap_or(70)),
+            encoder: encoder(),
             sources: HashMap::new(),
             pixels: Vec::new(),
-            cutter: Cutter::default(),
-            thumbnails: Arc::clone(&thumbnails),
         };
-        let thread = spawn(thread_names::WEB_PICTURES, move || {
-            telemetry::name_thread(thread_names::WEB_PICTURES);
+        let drawing = spawn(thread_names::WEB_PICTURES, move || {
             // Of this thread alone. Frames come first; where it is refused, pictures compete with them.
             let _ = setpriority_process(None, NICE);
             painter.run(&waiting);
         })?;
+        let (cuts, waiting) = bounded(MAX_CUTS);
+        let cutter = Cutter::new(encoder(), Arc::clone(&thumbnails));
+        // Few frames, of which each may be the last of its object: with the priority of all.
+        let cutting = spawn(thread_names::WEB_OBJECTS, move || cutter.run(&waiting))?;
         let previews = Self {
             board,
             streams,
@@ -122,9 +131,9 @@ impl Previews {
             interval: Duration::from_secs(1) / config.max_fps.max(1),
             cameras: RwLock::default(),
             meter,
-            jobs: Mutex::new(Some(jobs)),
+            queues: Mutex::new(Some(Queues { jobs, cuts })),
         };
-        Ok((Arc::new(previews), thread))
+        Ok((Arc::new(previews), [drawing, cutting]))
     }
 
     /// The encoded stream of a source that begins, where it has one.
@@ -194,59 +203,55 @@ impl Previews {
         let Some(camera) = cameras.get(&meta.source) else {
             return;
         };
-        let subjects = self.subjects(meta, camera, image.is_some(), tracks, now);
-        let Some(image) = image else {
+        let queues = self.queues.lock();
+        let Some(queues) = queues.as_ref() else {
             return;
         };
+        self.cut(meta, camera, image, tracks, queues);
         let due = camera.due_ms.load(Ordering::Relaxed);
-        let is_drawn = camera.slot.is_watched() && now >= due;
-        if is_drawn {
-            // From the time at which this one was due, so that the rate is kept where frames come a little late.
-            let next = (due + self.interval_ms()).max(now + self.interval_ms() / 2);
-            camera.due_ms.store(next, Ordering::Relaxed);
-        } else if subjects.is_empty() {
+        let Some(image) = image.filter(|_| camera.slot.is_watched() && now >= due) else {
             return;
-        }
-        drop(cameras);
-        let jobs = self.jobs.lock();
-        if jobs.as_ref().is_some_and(|jobs| jobs.len() >= MAX_WAITING) {
+        };
+        // From the time at which this one was due, so that the rate is kept where frames come a little late.
+        let next = (due + self.interval_ms()).max(now + self.interval_ms() / 2);
+        camera.due_ms.store(next, Ordering::Relaxed);
+        if queues.jobs.len() >= MAX_WAITING {
             self.meter.lost(1);
-        } else if let Some(jobs) = jobs.as_ref() {
-            let _ = jobs.try_send(Job::Draw(Box::new(Frame {
+        } else {
+            let _ = queues.jobs.try_send(Job::Draw(Box::new(Frame {
                 meta: *meta,
                 image: Arc::clone(image),
                 tracks: tracks.to_vec(),
-                is_drawn,
-                subjects,
             })));
         }
     }
 
-    /// What is cut out of a frame: its objects that no earlier one showed as well.
-    fn subjects(
+    /// Cuts out of a frame the objects that no earlier one showed, or none as well.
+    fn cut(
         &self,
         meta: &FrameMeta,
         camera: &Camera,
-        has_image: bool,
+        image: Option<&Arc<BudgetedImage>>,
         tracks: &[Track],
-        now: u64,
-    ) -> Vec<Subject> {
-        let may_cut = has_image && now >= camera.objects_ms.load(Ordering::Relaxed);
-        let found = self
+        queues: &Queues,
+    ) {
+        let now = self.now_ms();
+        let only_first = now < camera.objects_ms.load(Ordering::Relaxed);
+        let image = image.filter(|_| !queues.cuts.is_full());
+        let subjects = self
             .thumbnails
-            .better(meta, tracks, may_cut, Instant::now());
-        let is_better = !found.is_empty();
-        camera
-            .wants_objects
-            .store(is_better && !may_cut, Ordering::Relaxed);
-        if !may_cut {
-            return Vec::new();
-        }
-        if is_better {
+            .better(meta, tracks, only_first, image.is_some());
+        let is_wanted = !subjects.is_empty() && image.is_none();
+        camera.wants_objects.store(is_wanted, Ordering::Relaxed);
+        if let Some(image) = image.filter(|_| !subjects.is_empty()) {
             let next = now + OBJECTS_INTERVAL_MS;
             camera.objects_ms.store(next, Ordering::Relaxed);
+            let _ = queues.cuts.try_send(Cut {
+                image: Arc::clone(image),
+                source: meta.source_size,
+                subjects,
+            });
         }
-        found
     }
 
     /// Counters of the pictures.
@@ -254,17 +259,17 @@ impl Previews {
         &self.meter
     }
 
-    /// Ends the thread.
+    /// Ends the threads.
     pub(super) fn close(&self) {
-        self.jobs.lock().take();
+        self.queues.lock().take();
     }
 
     /// For changes of the sources, which are few.
     fn send(&self, job: Job) {
-        let jobs = self.jobs.lock().clone();
-        if let Some(jobs) = jobs {
+        let queues = self.queues.lock().clone();
+        if let Some(queues) = queues {
             // Fails where the thread has ended.
-            let _ = jobs.send(job);
+            let _ = queues.jobs.send(job);
         }
     }
 
@@ -281,7 +286,7 @@ impl Camera {
     fn is_due(&self, now: u64) -> bool {
         let has_passed = |time: &AtomicU64| now >= time.load(Ordering::Relaxed);
         let is_wanted = (self.slot.is_watched() && has_passed(&self.due_ms))
-            || (self.wants_objects.load(Ordering::Relaxed) && has_passed(&self.objects_ms));
+            || self.wants_objects.load(Ordering::Relaxed);
         is_wanted && has_passed(&self.request_ms)
     }
 }
@@ -294,8 +299,6 @@ struct PictureThread {
     sources: HashMap<SourceId, (Arc<CameraSlot>, Box<Overlay>)>,
     /// `BGRx`, of the last picture.
     pixels: Vec<u8>,
-    cutter: Cutter,
-    thumbnails: Arc<Thumbnails>,
 }
 
 impl PictureThread {
@@ -318,16 +321,6 @@ impl PictureThread {
     }
 
     fn draw(&mut self, frame: Frame) {
-        self.cutter.cut(
-            &frame.image,
-            frame.meta.source_size,
-            frame.subjects,
-            &mut self.encoder,
-            &self.thumbnails,
-        );
-        if !frame.is_drawn {
-            return;
-        }
         let Some((slot, overlay)) = self.sources.get_mut(&frame.meta.source) else {
             return;
         };
@@ -400,6 +393,7 @@ fn picture_size(image: Size, max_width: u32) -> Size {
 
 #[cfg(test)]
 mod tests {
+    use super::super::thumbnails::tests::{active, began};
     use super::*;
     use jetwatch_types::{Image, ImageBudget};
 
@@ -423,10 +417,38 @@ mod tests {
     }
 
     #[test]
+    fn an_object_without_a_place_gets_the_next_one() {
+        let (jobs, _drawn) = bounded(64);
+        let (cuts, waiting) = bounded(MAX_CUTS);
+        let previews = Previews {
+            board: Arc::default(),
+            streams: Arc::default(),
+            thumbnails: Arc::default(),
+            started: Instant::now(),
+            interval: Duration::from_millis(100),
+            cameras: RwLock::default(),
+            meter: OutputMeter::default(),
+            queues: Mutex::new(Some(Queues { jobs, cuts })),
+        };
+        let (id, size) = (SourceId(0), Size::new(1280, 720));
+        previews.add(id, "gate", Box::new(Overlay::new(&[])));
+        let (meta, image) = (FrameMeta::for_test(0, 0, size), image(size));
+        for number in 0..=MAX_CUTS {
+            let track = active(number as u64);
+            previews.on_events(id, "gate", &[began(&track)]);
+            previews.offer(&meta, Some(&image), &[track]);
+        }
+        assert!(waiting.is_full() && previews.is_due(id));
+        waiting.recv().expect("the first");
+        previews.offer(&meta, Some(&image), &[active(MAX_CUTS as u64)]);
+        assert!(waiting.is_full() && !previews.is_due(id));
+    }
+
+    #[test]
     fn nothing_is_requested_or_drawn_while_no_one_looks() {
         let config = PreviewConfig::default();
         let board = Arc::new(PictureBoard::default());
-        let (previews, thread) =
+        let (previews, threads) =
             Previews::start(&config, Arc::clone(&board), Arc::default(), Arc::default())
                 .expect("a thread");
         let id = SourceId(0);
@@ -441,6 +463,8 @@ mod tests {
         previews.remove(id, "gate");
         assert!(!previews.is_due(id));
         previews.close();
-        thread.join().expect("it ends");
+        for thread in threads {
+            thread.join().expect("it ends");
+        }
     }
 }

@@ -3,17 +3,19 @@
 //! pictures themselves.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use crossbeam_channel::Receiver;
 use parking_lot::Mutex;
 
 use jetwatch_pixels::{Filter, Resizer};
 use jetwatch_publish::track_identity;
 use jetwatch_record::{BestSoFar, PictureEncoder, picture_quality};
 use jetwatch_types::{
-    Crop, EventKind, FrameMeta, Image, PIXEL_BYTES, Size, SourceId, Track, TrackEvent, TrackId,
-    TrackState, Xyxy,
+    BudgetedImage, Crop, EventKind, FrameMeta, PIXEL_BYTES, Size, SourceId, Track, TrackEvent,
+    TrackId, TrackState, Xyxy,
 };
 
 use super::seen::{MAX_OPEN, shares};
@@ -87,11 +89,23 @@ impl Thumbnails {
         self.in_view.lock().retain(|(of, _), _| *of != source);
     }
 
-    /// The objects of a frame of which it is a better picture than all before. `has_image`: it becomes their picture.
+    /// The objects of a frame of which it is the first picture or, unless `only_first`, better than all before. `has_image`: it becomes
+    /// their picture.
     pub(super) fn better(
         &self,
         meta: &FrameMeta,
         tracks: &[Track],
+        only_first: bool,
+        has_image: bool,
+    ) -> Vec<Subject> {
+        self.better_at(meta, tracks, only_first, has_image, Instant::now())
+    }
+
+    fn better_at(
+        &self,
+        meta: &FrameMeta,
+        tracks: &[Track],
+        only_first: bool,
         has_image: bool,
         now: Instant,
     ) -> Vec<Subject> {
@@ -106,7 +120,7 @@ impl Thumbnails {
             let known = in_view.get_mut(&(meta.source, track.id))?;
             let quality = picture_quality(track.score, &track.xyxy, meta.source_size);
             let mut best = known.best;
-            if !best.improves(quality, now) {
+            if (only_first && best.is_some()) || !best.improves(quality, now) {
                 return None;
             }
             if has_image {
@@ -134,32 +148,45 @@ impl Thumbnails {
     }
 }
 
+/// A frame of which objects are cut out.
+pub(super) struct Cut {
+    pub(super) image: Arc<BudgetedImage>,
+    /// The boxes are in pixels of an image of this size.
+    pub(super) source: Size,
+    pub(super) subjects: Vec<Subject>,
+}
+
 /// Cuts pictures out of images; keeps its working memory from one to the next.
-#[derive(Default)]
 pub(super) struct Cutter {
     resizer: Resizer,
     pixels: Vec<u8>,
+    encoder: PictureEncoder,
+    thumbnails: Arc<Thumbnails>,
 }
 
 impl Cutter {
-    /// Makes the pictures of `subjects`, whose boxes are in pixels of an image of the size `source`.
-    pub(super) fn cut(
-        &mut self,
-        image: &Image,
-        source: Size,
-        subjects: Vec<Subject>,
-        encoder: &mut PictureEncoder,
-        thumbnails: &Thumbnails,
-    ) {
+    pub(super) fn new(encoder: PictureEncoder, thumbnails: Arc<Thumbnails>) -> Self {
         let bytes = SIZE.width as usize * SIZE.height as usize * PIXEL_BYTES;
-        self.pixels.resize(bytes, 0);
-        for subject in subjects {
-            let (part, mark) = part_with(&subject.xyxy, source, image.size);
-            let filter = Filter::Triangle;
-            self.resizer
-                .scale_part(image, part, SIZE, filter, &mut self.pixels);
-            if let Some(jpeg) = encoder.encode(SIZE, &self.pixels) {
-                thumbnails.put(subject.identity, Thumbnail { jpeg, mark });
+        Self {
+            resizer: Resizer::default(),
+            pixels: vec![0; bytes],
+            encoder,
+            thumbnails,
+        }
+    }
+
+    /// Until the queue is closed.
+    pub(super) fn run(mut self, cuts: &Receiver<Cut>) {
+        for cut in cuts {
+            for subject in cut.subjects {
+                let (part, mark) = part_with(&subject.xyxy, cut.source, cut.image.size);
+                let filter = Filter::Triangle;
+                self.resizer
+                    .scale_part(&cut.image, part, SIZE, filter, &mut self.pixels);
+                if let Some(jpeg) = self.encoder.encode(SIZE, &self.pixels) {
+                    let thumbnail = Thumbnail { jpeg, mark };
+                    self.thumbnails.put(subject.identity, thumbnail);
+                }
             }
         }
     }
@@ -206,7 +233,7 @@ fn part_with(xyxy: &Xyxy, source: Size, image: Size) -> (Crop, [f64; 4]) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use jetwatch_types::Attributes;
     use std::time::{Duration, UNIX_EPOCH};
@@ -215,6 +242,36 @@ mod tests {
         width: 1280,
         height: 720,
     };
+
+    /// A track with a box within an image of 720 lines.
+    pub(in super::super) fn active(id: u64) -> Track {
+        Track {
+            id: TrackId(id),
+            state: TrackState::Active,
+            class: 0,
+            score: 0.8,
+            top_score: 0.8,
+            xyxy: [600.0, 300.0, 700.0, 400.0],
+            age_frames: 3,
+            hits: 3,
+            lost_frames: 0,
+            attributes: Attributes::default(),
+        }
+    }
+
+    /// Its first event.
+    pub(in super::super) fn began(track: &Track) -> TrackEvent {
+        TrackEvent {
+            kind: EventKind::New,
+            before: None,
+            after: track.clone(),
+            started_at: UNIX_EPOCH,
+            frame_at: UNIX_EPOCH,
+            ended_at: None,
+            duration: Duration::ZERO,
+            embedding: None,
+        }
+    }
 
     #[test]
     fn part_shows_the_whole_box_within_the_image() {
@@ -255,31 +312,12 @@ mod tests {
         let thumbnails = Thumbnails::default();
         let begin = Instant::now();
         let meta = FrameMeta::for_test(0, 0, HD);
-        let mut track = Track {
-            id: TrackId(3),
-            state: TrackState::Active,
-            class: 0,
-            score: 0.8,
-            top_score: 0.8,
-            xyxy: [600.0, 300.0, 700.0, 400.0],
-            age_frames: 3,
-            hits: 3,
-            lost_frames: 0,
-            attributes: Attributes::default(),
-        };
-        let event = TrackEvent {
-            kind: EventKind::New,
-            before: None,
-            after: track.clone(),
-            started_at: UNIX_EPOCH,
-            frame_at: UNIX_EPOCH,
-            ended_at: None,
-            duration: Duration::ZERO,
-            embedding: None,
-        };
+        let mut track = active(3);
+        let event = began(&track);
         let better = |track: &Track, has_image, ms| {
             let now = begin + Duration::from_millis(ms);
-            let found = thumbnails.better(&meta, std::slice::from_ref(track), has_image, now);
+            let tracks = std::slice::from_ref(track);
+            let found = thumbnails.better_at(&meta, tracks, false, has_image, now);
             let [] = found.as_slice() else {
                 assert_eq!(
                     found[0].identity,
@@ -293,6 +331,11 @@ mod tests {
         thumbnails.on_events(meta.source, "gate", &[event]);
         assert!(better(&track, false, 0) && better(&track, false, 1) && better(&track, true, 2));
         assert!(!better(&track, true, 1000), "it is as good as before");
+        let later = active(4);
+        thumbnails.on_events(meta.source, "gate", &[began(&later)]);
+        let both = [track.clone(), later];
+        let found = thumbnails.better(&meta, &both, true, true);
+        assert_eq!(found.len(), 1, "only one has no picture");
         track.lost_frames = 1;
         track.xyxy = [500.0, 200.0, 800.0, 500.0];
         assert!(!better(&track, true, 1000), "the box is a guess");

@@ -35,6 +35,11 @@ pub struct BestSoFar {
 }
 
 impl BestSoFar {
+    /// Whether there is a picture.
+    pub const fn is_some(&self) -> bool {
+        self.at.is_some()
+    }
+
     /// Whether a picture of `quality` at `now` is better; if so, it is the best one from now on.
     pub fn improves(&mut self, quality: f32, now: Instant) -> bool {
         let is_soon = self
